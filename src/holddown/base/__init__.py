@@ -1,0 +1,1 @@
+"""Words that every stage shares: units, evidence, findings, errors."""

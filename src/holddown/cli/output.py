@@ -1,0 +1,76 @@
+"""How every verb speaks: the answer on stdout, progress and obstacles on stderr."""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from holddown.base.errors import HolddownError
+from holddown.base.evidence import Fact, Known
+from holddown.base.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+_COLOURS = {Severity.NOTE: "blue", Severity.WARN: "yellow", Severity.BLOCK: "red"}
+
+
+def json_option(command: Command) -> Command:
+    """`--json`: the same answer as one JSON document on stdout."""
+    return click.option("--json", "as_json", is_flag=True, help="The answer as JSON on stdout.")(command)
+
+
+def answer(value: object, text: str, *, as_json: bool) -> None:
+    """Prints the verb's answer: `text`, or `value` as JSON."""
+    if as_json:
+        from holddown.base.codec import dump
+
+        click.echo(json.dumps(dump(value), indent=2, ensure_ascii=False))
+    else:
+        click.echo(text)
+
+
+def progress(line: str) -> None:
+    """One line about what a long step is doing, on stderr."""
+    click.echo(line, err=True)
+
+
+def fact_text(fact: Fact[T], show: "Callable[[T], str]" = str) -> str:
+    """The value, or `unknown: why`."""
+    if isinstance(fact, Known):
+        return show(fact.value)
+    return f"unknown: {fact.why}"
+
+
+def finding_text(finding: Finding) -> str:
+    """At most three short lines, the first with severity, code and sentence."""
+    head = click.style(f"{finding.severity}[{finding.code}]", fg=_COLOURS[finding.severity], bold=True)
+    lines = [f"{head}: {finding.what}"]
+    if finding.seen:
+        lines.append(f"  seen: {finding.seen}")
+    if finding.do:
+        lines.append(f"  do:   {finding.do}")
+    return "\n".join(lines)
+
+
+def findings_text(findings: Iterable[Finding]) -> str:
+    return "\n".join(finding_text(finding) for finding in findings)
+
+
+def show_error(error: HolddownError, *, as_json: bool) -> None:
+    """An obstacle: what, seen, do. With `--json` also as an object on stdout, so that a script sees it."""
+    if as_json:
+        fields = {"code": error.code, "what": error.what, "seen": error.seen, "do": error.do}
+        click.echo(json.dumps({"error": fields}, ensure_ascii=False))
+    head = click.style(f"error[{error.code}]", fg="red", bold=True)
+    click.echo(f"{head}: {error.what}", err=True)
+    if error.seen:
+        click.echo(f"  seen: {error.seen}", err=True)
+    if error.do:
+        click.echo(f"  do:   {error.do}", err=True)
+    sys.stderr.flush()

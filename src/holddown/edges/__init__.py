@@ -1,0 +1,1 @@
+"""The world: one module per door, none knows another."""

@@ -1,0 +1,1 @@
+"""This machine, as /proc, cgroups and NVML show it."""

@@ -1,0 +1,1 @@
+"""Why: plans, findings and records as text a person reads."""

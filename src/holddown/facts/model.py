@@ -1,0 +1,90 @@
+"""What a checkpoint is, from its headers alone. Field names are Hugging Face config keys where there is one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holddown.base.evidence import Fact
+from holddown.base.finding import Finding
+
+
+class CheckpointFormat(StrEnum):
+    SAFETENSORS = "safetensors"
+    GGUF = "gguf"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One header row. `dtype` is the file format's own word (BF16, F8_E4M3, Q4_1); `shape` as stored."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+
+    @property
+    def parameters(self) -> int:
+        count = 1
+        for dim in self.shape:
+            count *= dim
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One weight file."""
+
+    name: str
+    size_bytes: int
+    tensors: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DtypeBytes:
+    """How much of the weights one storage dtype takes."""
+
+    dtype: str
+    size_bytes: int
+    tensors: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A checkpoint directory or GGUF file.
+
+    path: absolute. digest: sha256 over shard names, sizes and headers plus config.json: changes when the
+    checkpoint does, without reading weights. chat_template: the template's text. eos_token_id: all of them.
+    """
+
+    path: str
+    format: CheckpointFormat
+    digest: str
+    architectures: Fact[tuple[str, ...]]
+    model_type: Fact[str]
+    parameters: Fact[int]
+    weights_bytes: int
+    by_dtype: tuple[DtypeBytes, ...]
+    shards: int
+    dtype: Fact[str]
+    quantization: Fact[str]
+    max_position_embeddings: Fact[int]
+    num_hidden_layers: Fact[int]
+    hidden_size: Fact[int]
+    num_attention_heads: Fact[int]
+    num_key_value_heads: Fact[int]
+    head_dim: Fact[int]
+    vocab_size: Fact[int]
+    chat_template: Fact[str]
+    remote_code_files: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, without `.gguf`."""
+        return self.path.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What `inspect` gives: the facts, and every fault of the files at once."""
+
+    model: ModelFacts
+    findings: tuple[Finding, ...]

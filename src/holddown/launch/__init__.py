@@ -1,0 +1,1 @@
+"""How to run it: a plan becomes a command line; a running engine becomes states."""

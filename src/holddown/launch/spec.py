@@ -1,0 +1,39 @@
+"""The exact command, as data: it can be shown, compared and exported before anything starts."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """Set on top of the inherited environment."""
+
+    name: str
+    value: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecretEnv:
+    """An environment variable whose value is read from `path` at launch and never leaves the engine's environment."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """argv: argv[0] is absolute. host and port: what the engine binds."""
+
+    argv: tuple[str, ...]
+    env: tuple[EnvVar, ...]
+    secrets: tuple[SecretEnv, ...]
+    host: str
+    port: int
+
+    @property
+    def base_url(self) -> str:
+        """Where a client on this machine reaches it: a wildcard address is no address to connect to."""
+        reach = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
+        if ":" in reach and not reach.startswith("["):
+            reach = f"[{reach}]"
+        return f"http://{reach}:{self.port}"

@@ -1,0 +1,1 @@
+"""What we know and cannot ask: rows with their sources."""

@@ -1,0 +1,33 @@
+"""The fence: a unit test that starts a process, opens a socket or a database, or touches files fails.
+
+An import linter cannot see `open()`. What may be opened: Python code and our own tables.
+"""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+_FORBIDDEN = ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "socket.", "sqlite3.connect")
+_CODE = (".py", ".pyc", ".toml", ".so")
+_on = False
+
+
+def _fence(event: str, args: tuple[object, ...]) -> None:
+    if not _on:
+        return
+    if event.startswith(_FORBIDDEN):
+        raise RuntimeError(f"fence: a unit test reached for the world: {event} {args!r}")
+    if event == "open" and isinstance(args[0], str) and not args[0].endswith(_CODE):
+        raise RuntimeError(f"fence: a unit test opened a file: {args[0]}")
+
+
+sys.addaudithook(_fence)
+
+
+@pytest.fixture(autouse=True)
+def fence() -> Iterator[None]:
+    global _on
+    _on = True
+    yield
+    _on = False
