@@ -37,3 +37,12 @@ class LaunchSpec:
         if ":" in reach and not reach.startswith("["):
             reach = f"[{reach}]"
         return f"http://{reach}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where to listen, and the file that holds the API key (empty: none)."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_key_file: str = ""
