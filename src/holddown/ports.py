@@ -7,6 +7,10 @@ from holddown.facts.answers import Ask, Reply
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
+from holddown.launch.lifecycle import Exit, ProcessRef
+from holddown.launch.ownership import Activity, ShmSegment
+from holddown.launch.spec import LaunchSpec
+from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
 
 Progress = Callable[[str], None]
 """Takes one line about what a long step is doing."""
@@ -81,8 +85,70 @@ class Client(Protocol):
         """How many tokens the engine's own tokenizer makes of this prompt; None where it has no such endpoint."""
 
 
-class Lines(Protocol):
-    """A log that grows and rotates."""
+class Log(Protocol):
+    """One engine's log: a file that grows and rotates."""
 
     def new(self) -> Iterator[str]:
         """Complete lines since the last call, without their line ends; `\\r` redraws count as lines."""
+
+    def tail(self, count: int) -> tuple[str, ...]:
+        """The last lines, oldest first."""
+
+
+class Processes(Protocol):
+    """Starting, watching and ending the processes of a deployment. Nothing here touches a process by pid alone."""
+
+    def me(self) -> ProcessRef: ...
+
+    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
+        """In a session of its own, with run_dir as working directory and TMPDIR. Raises: LaunchError."""
+
+    def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
+        """Detached: outlives this program and its terminal."""
+
+    def exit_of(self, engine: ProcessRef) -> Exit | None:
+        """None while it runs. Reaps whatever else was handed to us as the subreaper."""
+
+    def activity(self, members: Sequence[ProcessFacts]) -> Activity: ...
+
+    def shared_memory(self, members: Sequence[ProcessFacts]) -> frozenset[ShmSegment]:
+        """The /dev/shm files that they map now."""
+
+    def terminate(self, members: Sequence[ProcessRef]) -> None:
+        """SIGTERM, through a pidfd whose start time was checked."""
+
+    def kill(self, members: Sequence[ProcessRef]) -> None: ...
+
+    def remove(self, segments: frozenset[ShmSegment], run_dir: str) -> None:
+        """The segments that are still the same files, and the private folder."""
+
+
+class Signals(Protocol):
+    def wait(self, seconds: float) -> str | None:
+        """Sleeps, or gives the name of the signal that asked this supervisor to stop its engine."""
+
+
+class Background(Protocol):
+    """At most one long job beside the supervisor's loop."""
+
+    def start(self, job: Callable[[], None]) -> None: ...
+
+    def running(self) -> bool:
+        """Raises: what the job raised, once."""
+
+
+class Store(Protocol):
+    """The record of deployments. Each call is one transaction. Raises: StoreError."""
+
+    def create(self, birth: Birth, status: Status) -> Deployment | None:
+        """Gives the active deployment of that name instead, when there is one."""
+
+    def write(self, deployment_id: str, status: Status, happenings: tuple[Happening, ...], at: float) -> None: ...
+
+    def get(self, deployment_id: str) -> Deployment | None: ...
+
+    def latest(self, name: str) -> Deployment | None: ...
+
+    def all(self, *, active_only: bool = False) -> tuple[Deployment, ...]: ...
+
+    def entries(self, deployment_id: str, after: int = 0) -> tuple[Entry, ...]: ...

@@ -1,0 +1,231 @@
+"""Processes of this machine: an engine in its own session, under a supervisor that is its subreaper."""
+
+import ctypes
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holddown.base.errors import LaunchError
+from holddown.edges.process import pump
+from holddown.facts.machine import ProcessFacts
+from holddown.launch.lifecycle import Exit, ProcessRef
+from holddown.launch.ownership import Activity, ShmSegment
+from holddown.launch.spec import LaunchSpec
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LOG_MAX_BYTES = 32 * 1024**2
+_LOG_KEEP = 4
+# An engine environment is complete in itself; what these point at belongs to the shell that called us.
+_NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+
+
+class LocalProcesses:
+    """The one place that starts, signals and reaps."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[int, int] = {}
+
+    def me(self) -> ProcessRef:
+        return _reference(os.getpid())
+
+    def become_subreaper(self) -> None:
+        """Orphans of our engine are handed to us instead of to process 1, so that we can end and reap them."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
+        environment = _environment(spec, run_dir)
+        try:
+            Path(run_dir).mkdir(parents=True, mode=0o700, exist_ok=True)
+            read_end, write_end = os.pipe()
+            self._spawn(
+                [sys.executable, "-I", "-S", pump.__file__, log_path, str(_LOG_MAX_BYTES), str(_LOG_KEEP)],
+                stdin=read_end,
+                stdout=subprocess.DEVNULL,
+            )
+            engine = self._spawn(list(spec.argv), stdout=write_end, environment=environment, directory=run_dir)
+        except OSError as error:
+            raise LaunchError(
+                f"the engine could not be started: {error.strerror or error}",
+                code="launch.spawn",
+                seen=" ".join(spec.argv[:3]),
+                do="holddown engine list    shows whether its environment is still there",
+            ) from error
+        # the read end stays open here: should the pump die, the engine's writes do not fail while we live
+        os.close(write_end)
+        return _reference(engine)
+
+    def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
+        with open(log_path, "ab") as log:
+            pid = self._spawn(
+                [sys.executable, "-P", "-m", "holddown", "supervise", deployment_id], stdout=log.fileno(), directory="/"
+            )
+        return _reference(pid)
+
+    def _spawn(
+        self,
+        argv: list[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
+    ) -> int:
+        # The supervisor blocks SIGTERM to wait for it; a child would inherit that and never see its own.
+        blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        try:
+            child = subprocess.Popen(
+                argv,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=directory,
+                start_new_session=True,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        child.returncode = 0  # we reap by waitpid(-1); Popen must neither wait nor warn
+        return child.pid
+
+    def exit_of(self, engine: ProcessRef) -> Exit | None:
+        self._reap()
+        if engine.pid in self._statuses:
+            return Exit(self._statuses[engine.pid])
+        return None if _alive(engine) else Exit(None)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._statuses[pid] = os.waitstatus_to_exitcode(status)
+
+    def activity(self, members: Sequence[ProcessFacts]) -> Activity:
+        read_bytes = cpu_ticks = 0
+        for member in members:
+            fields = _stat_fields(member.pid)
+            cpu_ticks += sum(int(field) for field in fields[11:13])
+            for line in _text(f"/proc/{member.pid}/io").splitlines():
+                name, _, value = line.partition(": ")
+                if name == "rchar":  # also what the page cache served
+                    read_bytes += int(value)
+        return Activity(sum(member.rss_bytes for member in members), read_bytes, cpu_ticks)
+
+    def shared_memory(self, members: Sequence[ProcessFacts]) -> frozenset[ShmSegment]:
+        segments = set()
+        for member in members:
+            for line in _text(f"/proc/{member.pid}/maps").splitlines():
+                fields = line.split(maxsplit=5)
+                if len(fields) == 6 and fields[5].startswith("/dev/shm/"):
+                    major, minor = (int(part, 16) for part in fields[3].split(":"))
+                    segments.add(ShmSegment(fields[5], os.makedev(major, minor), int(fields[4])))
+        return frozenset(segments)
+
+    def terminate(self, members: Sequence[ProcessRef]) -> None:
+        self._signal(members, signal.SIGTERM)
+
+    def kill(self, members: Sequence[ProcessRef]) -> None:
+        self._signal(members, signal.SIGKILL)
+
+    def _signal(self, members: Sequence[ProcessRef], which: signal.Signals) -> None:
+        for member in members:
+            try:
+                handle = os.pidfd_open(member.pid)
+            except ProcessLookupError:
+                continue
+            try:
+                # checked after the pidfd is held: from here on it cannot come to mean another process
+                if _alive(member):
+                    signal.pidfd_send_signal(handle, which)
+            except ProcessLookupError:
+                pass
+            finally:
+                os.close(handle)
+
+    def remove(self, segments: frozenset[ShmSegment], run_dir: str) -> None:
+        for segment in segments:
+            try:
+                there = os.lstat(segment.path)
+            except FileNotFoundError:
+                continue
+            same = (there.st_dev, there.st_ino) == (segment.device, segment.inode)
+            if same and stat.S_ISREG(there.st_mode) and there.st_uid == os.geteuid():
+                Path(segment.path).unlink()
+        shutil.rmtree(run_dir, ignore_errors=True)
+
+
+class StopSignals:
+    """SIGTERM and SIGINT as values; SIGCHLD wakes the loop early."""
+
+    def __init__(self) -> None:
+        self._asked: str | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._waited = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
+
+    def _note(self, number: int, _: object) -> None:
+        # only in the instant in which a child is spawned with the mask open
+        self._asked = signal.Signals(number).name
+
+    def wait(self, seconds: float) -> str | None:
+        if self._asked is None:
+            got = signal.sigtimedwait(self._waited, seconds)
+            if got is not None and got.si_signo != signal.SIGCHLD:
+                self._asked = signal.Signals(got.si_signo).name
+        asked, self._asked = self._asked, None
+        return asked
+
+
+def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    environment |= {variable.name: variable.value for variable in spec.env}
+    environment["TMPDIR"] = run_dir
+    for secret in spec.secrets:
+        try:
+            environment[secret.name] = Path(secret.path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise LaunchError(
+                f"the file of {secret.name} cannot be read: {error}",
+                code="launch.secret",
+                seen=secret.path,
+                do="check the path given to --api-key-file and who may read it",
+            ) from error
+    return environment
+
+
+def _reference(pid: int) -> ProcessRef:
+    return ProcessRef(pid, _started_at(pid) or 0, _text("/proc/sys/kernel/random/boot_id").strip())
+
+
+def _alive(process: ProcessRef) -> bool:
+    fields = _stat_fields(process.pid)
+    return bool(fields) and fields[0] != "Z" and int(fields[19]) == process.started_at
+
+
+def _started_at(pid: int) -> int | None:
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else None
+
+
+def _stat_fields(pid: int) -> list[str]:
+    # after the last ")": a program's name may hold spaces and parentheses. Field 3 (state) is the first here.
+    return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""  # the process ended, or is not ours to read

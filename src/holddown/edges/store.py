@@ -1,0 +1,155 @@
+"""The record store: SQLite in WAL mode, so a killed writer loses at most the event it was writing."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holddown.base.codec import dumps, loads
+from holddown.base.errors import StoreError
+from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
+
+# Numbered by their place; one that was released is never edited, only followed by another.
+MIGRATIONS = (
+    """
+    CREATE TABLE deployment (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        active INTEGER NOT NULL,
+        created_at REAL NOT NULL,
+        birth TEXT NOT NULL,
+        status TEXT NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX one_active_per_name ON deployment (name) WHERE active;
+    CREATE TABLE happening (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        deployment TEXT NOT NULL REFERENCES deployment (id),
+        at REAL NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX happenings_of_a_deployment ON happening (deployment, seq);
+    """,
+)
+
+
+class SqliteStore:
+    """One file. Every call opens no longer than it takes; writers wait for each other up to ten seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise self._error("cannot be opened", error) from error
+        with self._translated("cannot be read"):
+            self._migrate()
+
+    def _migrate(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"the record store is of a newer holddown: version {version}, and this one knows {len(MIGRATIONS)}",
+                code="store.newer",
+                seen=str(self._path),
+                do="update holddown; the store was left as it is",
+            )
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA foreign_keys = ON")
+        while version < len(MIGRATIONS):
+            # read again under the write lock: two first commands may start at once
+            self._db.execute("BEGIN IMMEDIATE")
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version < len(MIGRATIONS):
+                for statement in MIGRATIONS[version].split(";"):
+                    self._db.execute(statement)
+                version += 1
+                self._db.execute(f"PRAGMA user_version = {version}")
+            self._db.execute("COMMIT")
+
+    def create(self, birth: Birth, status: Status) -> Deployment | None:
+        """Records a new deployment. Gives the active one of that name instead, when there is one: one `up` wins."""
+        with self._transaction():
+            row = self._db.execute(
+                "SELECT birth, status FROM deployment WHERE name = ? AND active", (birth.name,)
+            ).fetchone()
+            if row is not None:
+                return _deployment(row)
+            self._db.execute(
+                "INSERT INTO deployment VALUES (?, ?, ?, ?, ?, ?)",
+                (birth.id, birth.name, not status.state.over, birth.created_at, dumps(birth), dumps(status)),
+            )
+        return None
+
+    def write(self, deployment_id: str, status: Status, happenings: tuple[Happening, ...], at: float) -> None:
+        """Replaces the status and appends what happened, in one transaction."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE deployment SET status = ?, active = ? WHERE id = ?",
+                (dumps(status), not status.state.over, deployment_id),
+            )
+            self._db.executemany(
+                "INSERT INTO happening (deployment, at, body) VALUES (?, ?, ?)",
+                [(deployment_id, at, dumps(happening, Happening)) for happening in happenings],
+            )
+
+    def get(self, deployment_id: str) -> Deployment | None:
+        return self._one("SELECT birth, status FROM deployment WHERE id = ?", deployment_id)
+
+    def latest(self, name: str) -> Deployment | None:
+        """The newest deployment of that name, or the one with that id."""
+        return self._one(
+            "SELECT birth, status FROM deployment WHERE name = ? ORDER BY created_at DESC", name
+        ) or self.get(name)
+
+    def all(self, *, active_only: bool = False) -> tuple[Deployment, ...]:
+        """Oldest first."""
+        where = "WHERE active " if active_only else ""
+        with self._translated("cannot be read"):
+            rows = self._db.execute(f"SELECT birth, status FROM deployment {where}ORDER BY created_at").fetchall()
+            return tuple(_deployment(row) for row in rows)
+
+    def entries(self, deployment_id: str, after: int = 0) -> tuple[Entry, ...]:
+        with self._translated("cannot be read"):
+            rows = self._db.execute(
+                "SELECT seq, at, body FROM happening WHERE deployment = ? AND seq > ? ORDER BY seq",
+                (deployment_id, after),
+            ).fetchall()
+            return tuple(Entry(seq, at, loads(Happening, body)) for seq, at, body in rows)  # type: ignore[arg-type]
+
+    def _one(self, query: str, value: str) -> Deployment | None:
+        with self._translated("cannot be read"):
+            row = self._db.execute(query, (value,)).fetchone()
+            return _deployment(row) if row else None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._translated("cannot be written"):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, ValueError) as error:
+            raise self._error(what, error) from error
+
+    def _error(self, what: str, error: Exception) -> StoreError:
+        locked = "locked" in str(error)
+        return StoreError(
+            f"the record store {what}: {error}",
+            code="store.locked" if locked else "store.unusable",
+            seen=str(self._path),
+            do="run it again in a moment" if locked else "check the disk and the file's owner; nothing was changed",
+        )
+
+
+def _deployment(row: tuple[str, str]) -> Deployment:
+    return Deployment(loads(Birth, row[0]), loads(Status, row[1]))

@@ -1,0 +1,1 @@
+"""What we learned: records of deployments, and what they say about the next one."""

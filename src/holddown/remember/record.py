@@ -1,0 +1,144 @@
+"""The words of a record. A deployment's birth never changes; its status does; its events are only ever appended."""
+
+from dataclasses import dataclass, field
+
+from holddown.base.finding import Finding
+from holddown.facts.engine import Engine
+from holddown.facts.model import ModelFacts
+from holddown.launch.lifecycle import Exit, ProcessRef, State
+from holddown.launch.phases import Phase
+from holddown.launch.spec import LaunchSpec
+from holddown.measure.metrics import Measurement
+from holddown.plan.plan import Plan
+from holddown.verify.verdict import Outcome, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """All that was decided before the launch.
+
+    id: eight hex digits, part of its folders' names. environment: what the engine inherited, secrets redacted.
+    run_dir: its private TMPDIR and working directory. log_path: the engine's log. skip_checks: as the user named them.
+    """
+
+    id: str
+    name: str
+    created_at: float
+    boot_id: str
+    plan: Plan
+    spec: LaunchSpec
+    model: ModelFacts
+    engine: Engine
+    environment: tuple[tuple[str, str], ...]
+    skip_checks: tuple[str, ...]
+    run_dir: str
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """When an engine entered a phase, in seconds since its start."""
+
+    phase: Phase
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a deployment is now. cause: why it failed, where it did. adopted: its supervisor is not the one that
+    started it."""
+
+    state: State
+    since: float
+    why: str = ""
+    supervisor: ProcessRef | None = None
+    engine: ProcessRef | None = None
+    adopted: bool = False
+    phases: tuple[PhaseTime, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    notes: tuple[Finding, ...] = ()
+    cause: Finding | None = None
+    exit: Exit | None = None
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """Checks that were skipped by name: every view says so."""
+        return tuple(verdict.check for verdict in self.verdicts if verdict.outcome is Outcome.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    birth: Birth
+    status: Status
+
+    @property
+    def label(self) -> str:
+        """`released`, or `released (coherence unverified)`."""
+        unverified = ", ".join(self.status.unverified)
+        return f"{self.status.state} ({unverified} unverified)" if unverified else str(self.status.state)
+
+
+# --- events ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    state: State
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEntered:
+    """phase with its count and details; `at_s` since the engine's start."""
+
+    phase: Phase
+    at_s: float
+    done: int = 0
+    total: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """The engine prints nothing; this grows: resident memory and bytes read from disk, of its whole session."""
+
+    rss_bytes: int
+    read_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictGiven:
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    measurements: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something to know about the deployment: an adoption, a fallback, its cause of death."""
+
+    finding: Finding
+
+
+Happening = StateChanged | PhaseEntered | Growing | VerdictGiven | Measured | Noted
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One happening on record. seq grows by one per record store, so a reader asks for all after the last it saw."""
+
+    seq: int
+    at: float
+    happening: Happening
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A deployment with everything that happened to it."""
+
+    deployment: Deployment
+    entries: tuple[Entry, ...] = field(default=())
