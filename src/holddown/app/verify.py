@@ -1,0 +1,113 @@
+"""Asks a deployment what its checks need, and hands the answers to the judges."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from holddown.base.finding import Finding, Severity
+from holddown.facts.answers import Ask, Refusal, Reply
+from holddown.ports import Client
+from holddown.verify import coherence, judge
+from holddown.verify.expect import (
+    STOP_TOKENS,
+    Check,
+    Coherence,
+    FirstToken,
+    MaxTokens,
+    StopSequence,
+    Streaming,
+    UsageCounts,
+    WrongModel,
+)
+from holddown.verify.verdict import Outcome, Verdict
+
+
+def verify(
+    client: Client, checks: Sequence[Check], skip: frozenset[str], say: Callable[[Verdict], None]
+) -> tuple[Verdict, ...]:
+    """One verdict per check, each said as soon as it is known.
+
+    When the first token does not come, or the engine dies on the way, the rest is not run: those verdicts are SKIPPED
+    with "not run", and are not said. skip: names of checks that the user does not want.
+    """
+    asked = _Asked(client)
+    verdicts: list[Verdict] = []
+    for position, check in enumerate(checks):
+        if check.name in skip:
+            verdict = _skipped(check)
+        else:
+            verdict = _run(check, asked)
+        verdicts.append(verdict)
+        say(verdict)
+        if verdict.outcome is Outcome.FAILED and (isinstance(check, FirstToken) or asked.engine_is_gone()):
+            why = f"not run: {check.name} failed" + ("" if client.healthy() else " and the engine answers no more")
+            verdicts += [Verdict(rest.name, Outcome.SKIPPED, why) for rest in checks[position + 1 :]]
+            break
+    return tuple(verdicts)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Asks every question once: checks share answers, since tokens are slow on a small machine."""
+
+    client: Client
+    _wholes: dict[Ask, Reply] = field(default_factory=dict)
+    _streams: dict[Ask, Reply] = field(default_factory=dict)
+
+    def whole(self, ask: Ask) -> Reply:
+        if ask not in self._wholes:
+            self._wholes[ask] = self.client.ask(ask)
+        return self._wholes[ask]
+
+    def stream(self, ask: Ask) -> Reply:
+        if ask not in self._streams:
+            self._streams[ask] = self.client.stream(ask)
+        return self._streams[ask]
+
+    def engine_is_gone(self) -> bool:
+        """A failure of the engine's own was seen, and it is not healthy any more."""
+        replies = (*self._wholes.values(), *self._streams.values())
+        broke = any(isinstance(reply, Refusal) and (not reply.status or reply.status >= 500) for reply in replies)
+        return broke and not self.client.healthy()
+
+
+def _run(check: Check, asked: _Asked) -> Verdict:
+    match check:
+        case FirstToken():
+            return judge.first_token(asked.whole(check.ask))
+        case Coherence():
+            return coherence.judge(
+                asked.whole(check.next_token),
+                [asked.whole(ask) for ask in check.sentences],
+                [asked.whole(ask) for ask in check.answers],
+                check.vocab_size,
+            )
+        case Streaming():
+            return judge.streaming(asked.whole(check.ask), asked.stream(check.ask))
+        case UsageCounts():
+            return judge.usage(asked.whole(check.ask), asked.client.prompt_tokens(check.ask))
+        case StopSequence():
+            first = asked.whole(check.ask)
+            stop = judge.stop_from(first)
+            if stop is None:
+                return judge.stop_sequence(None, first, first)
+            return judge.stop_sequence(
+                stop, first, asked.whole(replace(check.ask, stop=(stop,), max_tokens=STOP_TOKENS))
+            )
+        case MaxTokens():
+            return judge.max_tokens(check.ask.max_tokens, asked.whole(check.ask))
+        case WrongModel():
+            return judge.wrong_model(asked.whole(check.ask))
+        case _:
+            assert_never(check)
+
+
+def _skipped(check: Check) -> Verdict:
+    note = Finding(
+        code=f"{check.name}.skipped",
+        severity=Severity.NOTE,
+        subject=check.name,
+        what=f"{check.name} is unverified: it was skipped on request",
+        seen=f"--skip-check {check.name}",
+    )
+    return Verdict(check.name, Outcome.SKIPPED, "skipped on request", (note,))
