@@ -1,0 +1,408 @@
+"""The OpenAI-compatible HTTP side. Failures are JSON in vLLM's shapes."""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from vllm._version import __version__
+from vllm.fake import words
+from vllm.fake.cues import Cues
+from vllm.fake.log import raw
+
+ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+
+
+@dataclass(slots=True)
+class Service:
+    """What all requests share. kill_engine: makes the EngineCore process die now."""
+
+    cues: Cues
+    model_path: str
+    names: tuple[str, ...]
+    max_model_len: int
+    api_key: str
+    kill_engine: Callable[[], None]
+    dead: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    taken: int = 0
+    running: int = 0
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+
+    def take(self) -> bool:
+        """Counts one generation request; False when the engine is dead or dies of this one."""
+        with self.lock:
+            self.taken += 1
+            dies = self.cues.crash_after is not None and self.taken > self.cues.crash_after
+        if dies and not self.dead.is_set():
+            self.kill_engine()
+            self.dead.wait(5)
+        return not self.dead.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One generation request, checked."""
+
+    chat: bool
+    model: str
+    prompt: str
+    max_tokens: int
+    stop: tuple[str, ...]
+    logprobs: int
+    echo: bool
+    ignore_eos: bool
+    stream: bool
+    include_usage: bool
+
+
+class Bad(Exception):
+    """The request is refused. Arguments: status, kind, message, the parameter at fault."""
+
+    def __init__(self, status: int, kind: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error": {"message": message, "type": kind, "param": param, "code": status}}
+
+
+def read_job(service: Service, body: dict[str, Any], *, chat: bool) -> Job:
+    """Raises: Bad."""
+    model = body.get("model") or service.names[0]
+    if model not in service.names and service.cues.answer != "any-model":
+        raise Bad(404, "NotFoundError", f"The model `{model}` does not exist.", "model")
+    prompt = _prompt(body, chat=chat)
+    count = len(words.tokenize(prompt))
+    room = service.max_model_len - count
+    asked = body.get("max_completion_tokens") or body.get("max_tokens")
+    if asked is None:
+        asked = room if chat else 16
+    if count > service.max_model_len or (not body.get("echo") and asked > room):
+        raise Bad(
+            400,
+            "BadRequestError",
+            f"This model's maximum context length is {service.max_model_len} tokens. However, you requested {asked} "
+            f"output tokens and your prompt contains {count} input tokens.",
+            "input_tokens",
+        )
+    stop = body.get("stop") or ()
+    logprobs = body.get("logprobs") or 0
+    if logprobs is True:
+        logprobs = body.get("top_logprobs") or 1
+    return Job(
+        chat=chat,
+        model=str(model),
+        prompt=prompt,
+        max_tokens=int(asked),
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        logprobs=int(logprobs),
+        echo=bool(body.get("echo")),
+        ignore_eos=bool(body.get("ignore_eos")),
+        stream=bool(body.get("stream")),
+        include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
+    )
+
+
+def _prompt(body: dict[str, Any], *, chat: bool) -> str:
+    """Raises: Bad."""
+    if chat:
+        messages = body.get("messages")
+        if not messages:
+            raise Bad(400, "BadRequestError", "messages: field required", "messages")
+        return words.chat_prompt(messages)
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and prompt and isinstance(prompt[0], str):
+        prompt = prompt[0]
+    if not isinstance(prompt, str):
+        raise Bad(400, "BadRequestError", "prompt: a string is required", "prompt")
+    return prompt
+
+
+@dataclass(slots=True)
+class Generation:
+    """Runs a job word by word; `finish` is set at its end."""
+
+    service: Service
+    job: Job
+    finish: str = "stop"
+    count: int = 0
+
+    def words(self) -> Iterator[words.Word]:
+        """The words to send: a stop sequence and what follows it are withheld."""
+        job, answer = self.job, self.service.cues.answer
+        limit = job.max_tokens + 16 if answer == "ignore-max-tokens" else job.max_tokens
+        endless = job.ignore_eos or answer == "ignore-max-tokens"
+        prompt = job.prompt + " again" if answer == "stream-differs" and job.stream else job.prompt
+        text = ""
+        source = words.generate(prompt, chat=job.chat, answer=answer, ignore_eos=endless)
+        for word in source:
+            if self.count >= limit:
+                self.finish = "length"
+                return
+            time.sleep(self.service.cues.token_seconds)
+            if self.service.dead.is_set():
+                raise Bad(500, "InternalServerError", ENGINE_DEAD)
+            self.count += 1
+            before, text = text, text + word.text
+            cut = min((at for stop in job.stop if (at := text.find(stop)) >= 0), default=-1)
+            if cut >= 0 and answer != "ignore-stop":
+                if text[len(before) : cut]:
+                    yield words.Word(text[len(before) : cut], word.logprob, word.top)
+                return
+            yield word
+        self.finish = "stop"
+
+    def usage(self) -> dict[str, int]:
+        prompt, extra = len(words.tokenize(self.job.prompt)), 0
+        if self.service.cues.answer == "wrong-usage":
+            prompt, extra = prompt + 3, 7
+        done = self.count + extra
+        return {"prompt_tokens": prompt, "total_tokens": prompt + done, "completion_tokens": done}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    service: Service
+
+    def do_GET(self) -> None:
+        service = self.service
+        path = self.path.partition("?")[0]
+        if path in ("/health", "/ping"):
+            self._send(503 if service.dead.is_set() else 200, b"", "text/plain")
+        elif path == "/version":
+            self._json(200, {"version": __version__})
+        elif path == "/metrics":
+            self._send(200, metrics(service).encode(), "text/plain; version=0.0.4")
+        elif path == "/v1/models":
+            if self._allowed():
+                self._json(200, models(service))
+        else:
+            self._json(404, {"detail": "Not Found"})
+
+    def do_POST(self) -> None:
+        raw_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.startswith("/v1") and not self._allowed():
+            return
+        try:
+            body = json.loads(raw_body or b"{}")
+            if self.path == "/tokenize":
+                self._json(200, tokenized(self.service, body))
+            elif self.path in ("/v1/chat/completions", "/v1/completions"):
+                self._generate(read_job(self.service, body, chat="chat" in self.path))
+            else:
+                self._json(404, {"detail": "Not Found"})
+        except json.JSONDecodeError as error:
+            self._json(400, Bad(400, "BadRequestError", f"not JSON: {error}").body)
+        except Bad as refusal:
+            self._json(refusal.status, refusal.body)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def _generate(self, job: Job) -> None:
+        service = self.service
+        if service.cues.hang_at == "request":
+            threading.Event().wait()
+        if not service.take():
+            raise Bad(500, "InternalServerError", ENGINE_DEAD)
+        with service.lock:
+            service.running += 1
+        generation = Generation(service, job)
+        try:
+            if job.stream:
+                self._stream(generation)
+            else:
+                self._json(200, whole(generation, list(generation.words())))
+        finally:
+            with service.lock:
+                service.running -= 1
+                service.prompt_tokens += len(words.tokenize(job.prompt))
+                service.generated_tokens += generation.count
+
+    def _stream(self, generation: Generation) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            for event in events(generation):
+                self._chunk(f"data: {json.dumps(event)}\n\n")
+        except Bad as failure:
+            # the status line is gone already: vLLM sends the error as an event
+            self._chunk(f"data: {json.dumps(failure.body)}\n\n")
+        self._chunk("data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, text: str) -> None:
+        data = text.encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _allowed(self) -> bool:
+        key = self.service.api_key
+        if not key or self.headers.get("Authorization") == f"Bearer {key}":
+            return True
+        self._json(401, {"error": "Unauthorized"})
+        return False
+
+    def _json(self, status: int, value: object) -> None:
+        self._send(status, json.dumps(value).encode(), "application/json")
+
+    def _send(self, status: int, data: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        phrase = self.responses.get(int(code), ("",))[0]
+        raw(f'INFO:     {self.client_address[0]}:{self.client_address[1]} - "{self.requestline}" {code} {phrase}\n')
+
+
+def events(generation: Generation) -> Iterator[dict[str, Any]]:
+    """The stream's JSON events, `[DONE]` excluded."""
+    job = generation.job
+    if job.chat:
+        yield _envelope(job, [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+    for word in generation.words():
+        yield _envelope(job, [_choice(job, word.text, [word], None, part=True)])
+    yield _envelope(job, [_choice(job, "", [], generation.finish, part=True)])
+    if job.include_usage:
+        yield {**_envelope(job, []), "usage": generation.usage()}
+
+
+def whole(generation: Generation, said: list[words.Word]) -> dict[str, Any]:
+    """The answer that is no stream."""
+    job = generation.job
+    text = "".join(word.text for word in said)
+    if job.echo:
+        text = job.prompt + text
+        said = [words.score(token) for token in words.tokenize(job.prompt)] + said
+    choice = _choice(job, text, said, generation.finish, part=False)
+    return {**_envelope(job, [choice]), "usage": generation.usage()}
+
+
+def _envelope(job: Job, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    kind = ("chat.completion.chunk" if job.stream else "chat.completion") if job.chat else "text_completion"
+    head = "chatcmpl" if job.chat else "cmpl"
+    return {
+        "id": f"{head}-{time.monotonic_ns():x}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": job.model,
+        "choices": choices,
+    }
+
+
+def _choice(job: Job, text: str, said: list[words.Word], finish: str | None, *, part: bool) -> dict[str, Any]:
+    choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": finish}
+    if job.chat:
+        choice["delta" if part else "message"] = {"content": text} if part else {"role": "assistant", "content": text}
+    else:
+        choice["text"] = text
+    if job.logprobs and said:
+        choice["logprobs"] = _chat_logprobs(job, said) if job.chat else _plain_logprobs(job, said)
+    return choice
+
+
+def _chat_logprobs(job: Job, said: list[words.Word]) -> dict[str, Any]:
+    def entry(text: str, logprob: float) -> dict[str, Any]:
+        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+
+    return {
+        "content": [
+            {**entry(word.text, word.logprob), "top_logprobs": [entry(*other) for other in word.top[: job.logprobs]]}
+            for word in said
+        ]
+    }
+
+
+def _plain_logprobs(job: Job, said: list[words.Word]) -> dict[str, Any]:
+    """With echo the very first prompt token has no log-probability, as in vLLM."""
+    values: list[float | None] = [word.logprob for word in said]
+    tops: list[dict[str, float] | None] = [dict(word.top[: job.logprobs]) for word in said]
+    if job.echo:
+        values[0], tops[0] = None, None
+    offsets = [sum(len(word.text) for word in said[:number]) for number in range(len(said))]
+    return {
+        "tokens": [word.text for word in said],
+        "token_logprobs": values,
+        "top_logprobs": tops,
+        "text_offset": offsets,
+    }
+
+
+def models(service: Service) -> dict[str, Any]:
+    def card(name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": int(time.time()),
+            "owned_by": "vllm",
+            "root": service.model_path,
+            "parent": None,
+            "max_model_len": service.max_model_len,
+        }
+
+    return {"object": "list", "data": [card(name) for name in service.names]}
+
+
+def tokenized(service: Service, body: dict[str, Any]) -> dict[str, Any]:
+    """Raises: Bad."""
+    tokens = words.tokenize(_prompt(body, chat="messages" in body))
+    return {
+        "count": len(tokens),
+        "max_model_len": service.max_model_len,
+        "tokens": [words.token_id(token) for token in tokens],
+        "token_strs": None,
+    }
+
+
+def metrics(service: Service) -> str:
+    labels = f'engine="0",model_name="{service.names[0]}"'
+    rows = (
+        ("gauge", "vllm:num_requests_running", service.running),
+        ("gauge", "vllm:num_requests_waiting", 0),
+        ("gauge", "vllm:kv_cache_usage_perc", 0),
+        ("counter", "vllm:prompt_tokens_total", service.prompt_tokens),
+        ("counter", "vllm:generation_tokens_total", service.generated_tokens),
+    )
+    return "".join(f"# TYPE {name} {kind}\n{name}{{{labels}}} {float(value)}\n" for kind, name, value in rows)
+
+
+class Server(ThreadingHTTPServer):
+    """Bound before the engine loads and listening only once it has, as vLLM does: until then connections are refused."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), Handler, bind_and_activate=False)
+        self.server_bind()
+
+    def server_bind(self) -> None:
+        # not HTTPServer's: that one asks the resolver for our name
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+
+    def open(self, service: Service) -> None:
+        """From here on requests are answered, in the background."""
+        self.RequestHandlerClass = type("BoundHandler", (Handler,), {"service": service})
+        self.server_activate()
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away is no error of the engine's."""
+
+
+def key_from(environ: "os._Environ[str]", flag: list[str] | None) -> str:
+    return flag[0] if flag else environ.get("VLLM_API_KEY", "")
