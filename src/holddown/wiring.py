@@ -6,6 +6,10 @@ from pathlib import Path
 import platformdirs
 
 from holddown import ports
+from holddown.base.errors import CheckpointError
+
+DEMO = "demo"
+"""The one model that has a name of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,25 @@ def checkpoints() -> ports.Checkpoints:
     from holddown.edges.checkpoints.local import LocalCheckpoints
 
     return LocalCheckpoints()
+
+
+def checkpoint_path(name: str) -> str:
+    """What the user's PATH means: a path that exists, else the fetched model for `demo`, else the word as it is.
+
+    Raises: CheckpointError when `demo` was not fetched yet.
+    """
+    if name != DEMO or Path(name).exists():
+        return name
+    folder = demo_folder()
+    if not folder.is_dir():
+        raise CheckpointError(
+            "the demo model is not here yet", code="checkpoint.not-found", seen=f"no {folder}", do="holddown fetch demo"
+        )
+    return str(folder)
+
+
+def demo_folder() -> Path:
+    return paths().data / "models" / "SmolLM2-135M-Instruct"
 
 
 def engines() -> ports.Engines:

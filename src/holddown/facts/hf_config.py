@@ -1,0 +1,221 @@
+"""A Hugging Face checkpoint's own words: config.json and its neighbours."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
+from holddown.facts.json_object import json_object
+
+CONFIG = "config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+QUANT_CONFIG = "hf_quant_config.json"
+TEMPLATE_JINJA = "chat_template.jinja"
+TEMPLATE_JSON = "chat_template.json"
+
+# The language model's part of a multimodal config.
+# Source: transformers' composite configs; Kimi-VL, InternVL, DeepSeek-VL2, Qwen-Omni.
+_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+
+# Keys that older architectures use for the same thing.
+# Source: `attribute_map` of transformers' GPT-2, Falcon, MPT, Bloom and GLM configs.
+_KEYS = {
+    "hidden_size": ("hidden_size", "n_embd", "d_model"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
+    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num"),
+    "max_position_embeddings": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+    "vocab_size": ("vocab_size", "padded_vocab_size"),
+    "head_dim": ("head_dim", "kv_channels"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HfConfig:
+    """What config.json says of the language model. remote_modules: Python files that `auto_map` names."""
+
+    architectures: Fact[tuple[str, ...]]
+    model_type: Fact[str]
+    dtype: Fact[str]
+    quantization: Fact[str]
+    max_position_embeddings: Fact[int]
+    num_hidden_layers: Fact[int]
+    hidden_size: Fact[int]
+    num_attention_heads: Fact[int]
+    num_key_value_heads: Fact[int]
+    head_dim: Fact[int]
+    vocab_size: Fact[int]
+    remote_modules: tuple[str, ...]
+
+
+def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfConfig:
+    """Facts from config.json and, where there is one, hf_quant_config.json. Raises: ValueError: it is no JSON object."""
+    top = json_object(text)
+    part, inner = _language_part(top)
+    heads = _number(inner, part, "num_attention_heads")
+    hidden = _number(inner, part, "hidden_size")
+    return HfConfig(
+        architectures=_architectures(top),
+        model_type=_text(top, "model_type"),
+        dtype=_dtype(top, inner, part),
+        quantization=_quantization(top, inner, quant_text),
+        max_position_embeddings=_number(inner, part, "max_position_embeddings"),
+        num_hidden_layers=_number(inner, part, "num_hidden_layers"),
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        num_key_value_heads=_kv_heads(inner, part, heads),
+        head_dim=_head_dim(inner, part, hidden, heads),
+        vocab_size=_number(inner, part, "vocab_size"),
+        remote_modules=remote_modules(top),
+    )
+
+
+def no_config(why: str) -> HfConfig:
+    """Every fact unknown for the same reason."""
+    none = Unknown(why)
+    return HfConfig(none, none, none, none, none, none, none, none, none, none, none, remote_modules=())
+
+
+def remote_modules(config: dict[str, Any]) -> tuple[str, ...]:
+    """The Python files that `auto_map` names: `modeling_kimi.py`, or `org/repo--modeling_x.py` of another repository."""
+    auto_map = config.get("auto_map")
+    if not isinstance(auto_map, dict):
+        return ()
+    named: set[str] = set()
+    for value in auto_map.values():
+        for reference in value if isinstance(value, list) else [value]:
+            if isinstance(reference, str) and "." in reference:
+                named.add(reference.rsplit(".", 1)[0] + ".py")
+    return tuple(sorted(named))
+
+
+def tokenizer_modules(text: str | bytes) -> tuple[str, ...]:
+    """The Python files that tokenizer_config.json names. Raises: ValueError."""
+    return remote_modules(json_object(text))
+
+
+def chat_template(jinja: str | None, template_json: str | None, tokenizer_config: str | None) -> Fact[str]:
+    """The template that transformers would take: chat_template.jinja, chat_template.json, tokenizer_config.json.
+
+    Source: `PreTrainedTokenizerBase._from_pretrained` and `ProcessorMixin` of transformers.
+    """
+    if jinja is not None and jinja.strip():
+        return from_file(jinja, TEMPLATE_JINJA)
+    faults: list[str] = []
+    for name, text in ((TEMPLATE_JSON, template_json), (TOKENIZER_CONFIG, tokenizer_config)):
+        if text is None:
+            continue
+        try:
+            template = _template(json_object(text).get("chat_template"))
+        except ValueError as error:
+            faults.append(f"{name} cannot be read: {error}")
+            continue
+        if template is not None:
+            return from_file(template, f"{name} chat_template")
+    return Unknown("; ".join(faults) or f"no {TEMPLATE_JINJA}, {TEMPLATE_JSON}, or chat_template in {TOKENIZER_CONFIG}")
+
+
+def _template(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return None
+    named = {
+        row.get("name"): row.get("template")
+        for row in value
+        if isinstance(row, dict) and isinstance(row.get("name"), str)
+    }
+    for template in (named.get("default"), *named.values()):
+        if isinstance(template, str):
+            return template
+    return None
+
+
+def _language_part(top: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Where the language model's sizes are, and the prefix that a person needs to find them."""
+    prefix, part = "", top
+    for _ in range(2):  # Qwen-Omni: thinker_config.text_config
+        found = next((key for key in _TEXT_PARTS if isinstance(part.get(key), dict)), None)
+        if found is None:
+            break
+        prefix, part = f"{prefix}{found}.", part[found]
+    return prefix, part
+
+
+def _architectures(top: dict[str, Any]) -> Fact[tuple[str, ...]]:
+    value = top.get("architectures")
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return from_file(tuple(value), f"{CONFIG} architectures")
+    return Unknown(f"{CONFIG} names no architectures")
+
+
+def _text(values: dict[str, Any], key: str) -> Fact[str]:
+    value = values.get(key)
+    return from_file(value, f"{CONFIG} {key}") if isinstance(value, str) else Unknown(f"{CONFIG} has no {key}")
+
+
+def _number(values: dict[str, Any], prefix: str, name: str) -> Fact[int]:
+    for key in _KEYS[name]:
+        value = values.get(key)
+        if type(value) is int and value > 0:
+            return from_file(value, f"{CONFIG} {prefix}{key}")
+    return Unknown(f"{CONFIG} has no {prefix}{name}")
+
+
+def _dtype(top: dict[str, Any], inner: dict[str, Any], prefix: str) -> Fact[str]:
+    for values, where in ((inner, prefix), (top, "")):
+        for key in ("dtype", "torch_dtype"):
+            value = values.get(key)
+            if isinstance(value, str):
+                return from_file(value.removeprefix("torch."), f"{CONFIG} {where}{key}")
+    return Unknown(f"{CONFIG} has no dtype")
+
+
+def _kv_heads(inner: dict[str, Any], prefix: str, heads: Fact[int]) -> Fact[int]:
+    fact = _number(inner, prefix, "num_key_value_heads")
+    if isinstance(fact, Known):
+        return fact
+    if inner.get("multi_query") is True:
+        return derived(1, f"{CONFIG} {prefix}multi_query: one key-value head")
+    if isinstance(heads, Known):
+        return derived(heads.value, "no num_key_value_heads: as many as num_attention_heads")
+    return fact
+
+
+def _head_dim(inner: dict[str, Any], prefix: str, hidden: Fact[int], heads: Fact[int]) -> Fact[int]:
+    if type(inner.get("kv_lora_rank")) is int:
+        return Unknown(
+            f"multi-head latent attention ({prefix}kv_lora_rank {inner['kv_lora_rank']}) has no single head_dim"
+        )
+    fact = _number(inner, prefix, "head_dim")
+    if isinstance(fact, Known):
+        return fact
+    if isinstance(hidden, Known) and isinstance(heads, Known) and hidden.value % heads.value == 0:
+        return derived(hidden.value // heads.value, "hidden_size / num_attention_heads")
+    return fact
+
+
+def _quantization(top: dict[str, Any], inner: dict[str, Any], quant_text: str | bytes | None) -> Fact[str]:
+    """The method's name as vLLM's `--quantization` has it, or `none`."""
+    for values, where in ((top, ""), (inner, "text part's ")):
+        config = values.get("quantization_config")
+        if isinstance(config, dict):
+            method = config.get("quant_method")
+            if isinstance(method, str):
+                return from_file(method, f"{CONFIG} {where}quantization_config.quant_method")
+            return Unknown(f"{CONFIG} {where}quantization_config names no quant_method")
+    if quant_text is not None:
+        return _modelopt(quant_text)
+    return from_file("none", f"{CONFIG} has no quantization_config")
+
+
+def _modelopt(text: str | bytes) -> Fact[str]:
+    try:
+        quantization = json_object(text).get("quantization")
+    except ValueError as error:
+        return Unknown(f"{QUANT_CONFIG} cannot be read: {error}")
+    algorithm = quantization.get("quant_algo") if isinstance(quantization, dict) else None
+    if not isinstance(algorithm, str):
+        return Unknown(f"{QUANT_CONFIG} names no quant_algo")
+    # vLLM has one method for FP8 and another for NVFP4. Source: vLLM's QUANTIZATION_METHODS.
+    method = "modelopt_fp4" if "FP4" in algorithm.upper() else "modelopt"
+    return from_file(method, f"{QUANT_CONFIG} quantization.quant_algo {algorithm}")
