@@ -28,9 +28,8 @@ class Home:
     env: dict[str, str] = field(repr=False)
 
     def processes(self) -> list[int]:
-        """Ids of living processes whose environment names this home: nobody else's can."""
-        marker = f"FAKE_OWNER={self.path}".encode()
-        return [pid for pid in _pids() if marker in _environ(pid).split(b"\0")]
+        """Ids of our user's living processes whose environment names this home: nobody else's can."""
+        return [pid for pid in _own_pids() if str(self.path).encode() in _environ(pid)]
 
     def segments(self) -> list[Path]:
         """Shared-memory segments that this home's engines made and that are still there."""
@@ -58,8 +57,16 @@ class Home:
             time.sleep(0.02)
 
 
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+def _own_pids() -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if entry.stat().st_uid == os.getuid():
+                    found.append(int(entry.name))
+            except FileNotFoundError:
+                continue
+    return found
 
 
 def _environ(pid: int) -> bytes:

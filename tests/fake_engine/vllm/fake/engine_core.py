@@ -43,12 +43,16 @@ class EngineFailed(Exception):
 
 @dataclass(slots=True)
 class Core:
-    """The state of this process. inbox: what happened, in order: TERM, DIE, or the name of a worker that died."""
+    """The state of this process. inbox: what happened, in order: TERM, DIE, or the name of a worker that died.
+
+    workers_ready: a pipe on which each worker writes one byte when it has mapped the segment.
+    """
 
     cues: cues_module.Cues
     args: dict[str, object]
     inbox: "queue.SimpleQueue[str]" = field(default_factory=queue.SimpleQueue)
     workers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    workers_ready: int = -1
     segment: Path | None = None
     mapping: mmap.mmap | None = None
 
@@ -77,12 +81,19 @@ class Core:
 
     def start_workers(self) -> None:
         count = int(str(self.args["tensor_parallel_size"]))
+        self.workers_ready, write = os.pipe()
         for rank in range(count):
             name = "VLLM::Worker" if count == 1 else f"VLLM::Worker_TP{rank}"
-            command = [sys.executable, "-S", "-m", "vllm.fake.worker", name, str(self.segment)]
-            worker = subprocess.Popen(command, stdin=subprocess.PIPE)
+            command = [sys.executable, "-S", "-m", "vllm.fake.worker", name, str(self.segment), str(write)]
+            worker = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[write])
             self.workers.append(worker)
             threading.Thread(target=self._watch, args=(worker, f"VllmWorker-{rank}"), daemon=True).start()
+        os.close(write)
+
+    def await_workers(self) -> None:
+        """Returns when each has said that it is up, or when all are gone: `serve` then finds their names."""
+        for _ in self.workers:
+            os.read(self.workers_ready, 1)
 
     def _watch(self, worker: "subprocess.Popen[bytes]", name: str) -> None:
         worker.wait()
@@ -136,6 +147,7 @@ def load(core: Core) -> None:
         core.pause("compile")
         worker_log.info("monitor.py:91", "[backbone] Initial profiling/warmup run took 0.04 s")
         worker_log.info("cpu_model_runner.py:91", "Warming up done.")
+    core.await_workers()
     core.pause("profile")
     worker_log.info("cpu_worker.py:260", "Explicitly set (1.0/16.84) GiB for KV cache on node 0.")
     core.pause("kv-cache")

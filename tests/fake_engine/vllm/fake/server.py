@@ -378,7 +378,7 @@ def metrics(service: Service) -> str:
 
 
 class Server(ThreadingHTTPServer):
-    """Bound before the engine loads and listening only once it has, as vLLM does: until then connections are refused."""
+    """Bound before the engine loads, listening only once it has, as vLLM does: until then connections are refused."""
 
     daemon_threads = True
     request_queue_size = 256

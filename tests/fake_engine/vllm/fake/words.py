@@ -85,7 +85,8 @@ def _pieces(prompt: str, *, chat: bool, endless: bool) -> Iterator[str]:
     first = True
     for sentence in _told(opening, seed, endless=endless):
         for piece in tokenize(sentence):
-            yield piece if first and chat else " " + piece.lstrip() if piece == piece.lstrip() else piece
+            # a chat answer opens without a space; everything else is set off from what came before
+            yield piece if chat and first else " " + piece.lstrip()
             first = False
 
 
@@ -100,7 +101,7 @@ def _told(opening: str, seed: int, *, endless: bool) -> Iterator[str]:
 
 def _opening(prompt: str, *, chat: bool) -> str:
     if not chat:
-        return "Paris, a city on the river Seine." if prompt.rstrip().endswith("capital of France is") else ""
+        return "Paris and it lies on the river Seine." if prompt.rstrip().endswith("capital of France is") else ""
     words = set(re.findall(r"[a-z]+", prompt.lower()))
     return next((said for asked, said in _KNOWN if words.issuperset(asked)), "")
 

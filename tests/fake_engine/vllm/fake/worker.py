@@ -1,9 +1,10 @@
 """A worker process: maps the segment and lives until its EngineCore is gone.
 
-Run as `python -S -m vllm.fake.worker TITLE SEGMENT`; standard input is the death pipe.
+Run as `python -S -m vllm.fake.worker TITLE SEGMENT READY_FD`; standard input is the death pipe.
 """
 
 import mmap
+import os
 import signal
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with segment.open("r+b") as file:
         mapping = mmap.mmap(file.fileno(), 0)
+    os.write(int(sys.argv[3]), b"r")
+    os.close(int(sys.argv[3]))
     sys.stdin.buffer.read()
     Log("Worker").info("multiproc_executor.py:843", "Parent process exited, terminating worker queues")
     mapping.close()

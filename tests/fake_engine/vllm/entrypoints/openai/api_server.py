@@ -94,7 +94,7 @@ class ApiServer:
         return {**vars(args), "max_model_len": length, "dtype": dtype}
 
     def leave_sockets(self) -> None:
-        """As vLLM's message queues do, they stay in TMPDIR for ever. Raises: StartFailed for a path that is too long."""
+        """As vLLM's message queues do, they stay in TMPDIR for ever. Raises: StartFailed for a path too long."""
         folder = Path(tempfile.gettempdir())
         for _ in range(SOCKETS):
             path = folder / str(uuid.uuid4())
