@@ -1,5 +1,6 @@
 """What an installed engine is and takes, read from its own files."""
 
+import re
 from dataclasses import dataclass
 
 from holddown.base.evidence import Fact
@@ -55,8 +56,25 @@ class EngineFacts:
     import_error: str
     flags: tuple[Flag, ...]
     architectures: tuple[str, ...]
+    quantization_methods: tuple[str, ...] = ()
 
     def knows_flag(self, name: str) -> bool:
         """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""
         wanted = name.lstrip("-").replace("_", "-")
         return any(flag.name.lstrip("-").replace("_", "-") == wanted for flag in self.flags)
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], int, str]:
+    """Orders versions by age: 0.9.2 < 0.16.0.dev5 < 0.16.0rc1 < 0.16.0 = 0.16.0+cpu < 0.32.0.
+
+    Source: the order of PEP 440, without epochs, and local labels (`+cu129`) not compared.
+    """
+    public = version.split("+", 1)[0]
+    match = re.match(r"v?(\d+(?:\.\d+)*)(.*)", public)
+    if match is None:
+        return (), 0, public
+    release, rest = [int(part) for part in match[1].split(".")], match[2].lstrip(".-_")
+    while release and release[-1] == 0:
+        release.pop()
+    rank = 0 if rest.startswith("dev") else 3 if rest.startswith("post") else 1 if rest else 2
+    return tuple(release), rank, rest

