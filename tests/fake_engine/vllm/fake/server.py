@@ -284,7 +284,8 @@ def whole(generation: Generation, said: list[words.Word]) -> dict[str, Any]:
     text = "".join(word.text for word in said)
     if job.echo:
         text = job.prompt + text
-        said = [words.score(token) for token in words.tokenize(job.prompt)] + said
+        asked = words.tokenize(job.prompt)
+        said = [words.score(token, answer=generation.service.cues.answer) for token in asked] + said
     choice = _choice(job, text, said, generation.finish, part=False)
     return {**_envelope(job, [choice]), "usage": generation.usage()}
 

@@ -74,8 +74,10 @@ def generate(prompt: str, *, chat: bool, answer: str, ignore_eos: bool) -> Itera
         yield _word(piece, -0.12 - (crc32(piece.encode()) + number) % 40 / 100)
 
 
-def score(token: str) -> Word:
-    """A prompt token with the log-probability the "model" gives it, for `echo`."""
+def score(token: str, *, answer: str) -> Word:
+    """A prompt token with the log-probability the "model" gives it, for `echo`: random weights find all surprising."""
+    if answer == "gibberish":
+        return _word(token, -10.5 - crc32(token.encode()) % 100 / 100)
     return _word(token, -0.25 if token == " Paris" else -1.0 - crc32(token.encode()) % 100 / 100)
 
 
