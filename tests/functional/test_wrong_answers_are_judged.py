@@ -1,0 +1,81 @@
+"""The checks of `holddown up`, over HTTP, against an engine that is wrong in one way at a time."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holddown import wiring
+from holddown.app.verify import verify
+from holddown.verify.expect import checks
+from holddown.verify.verdict import Outcome
+
+FAKE_ENGINE = Path(__file__).resolve().parents[1] / "fake_engine"
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """All that `checks` reads of a plan."""
+
+    served_model_name: str = "m"
+
+
+@pytest.fixture
+def serve(home: Any, tiny_checkpoint: Path) -> Iterator[Callable[[str], str]]:
+    """Starts the fake engine with one FAKE_ANSWER and gives its base URL once it is healthy."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def go(answer: str) -> str:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny_checkpoint)]
+        env = {**home.env, "PYTHONPATH": str(FAKE_ENGINE), "FAKE_LOAD_SECONDS": "0.02", "FAKE_TOKEN_SECONDS": "0"}
+        process = subprocess.Popen(
+            [*command, "--served-model-name", "m", "--port", str(port)],
+            env={**env, "FAKE_ANSWER": answer},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        started.append(process)
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + PATIENCE_S
+        while not wiring.client(url).healthy():
+            assert process.poll() is None, "the fake engine ended"
+            assert time.monotonic() < deadline, "the fake engine is not up"
+            time.sleep(0.02)
+        return url
+
+    yield go
+    for process in started:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("answer", "failing"),
+    [
+        ("good", set()),
+        ("gibberish", {"coherence"}),
+        ("repeat", {"coherence"}),
+        ("wrong-usage", {"usage", "max-tokens"}),
+        ("ignore-stop", {"stop"}),
+        ("ignore-max-tokens", {"max-tokens"}),
+        ("any-model", {"wrong-model"}),
+        ("stream-differs", {"streaming"}),
+    ],
+)
+def test_each_fault_fails_its_check(
+    serve: Callable[[str], str], tiny_checkpoint: Path, answer: str, failing: set[str]
+) -> None:
+    """An engine that is wrong in one way fails the check made for it and no other; a good one fails none."""
+    model = wiring.checkpoints().inspect(str(tiny_checkpoint)).model
+    verdicts = verify(wiring.client(serve(answer)), checks(model, Served()), frozenset(), lambda verdict: None)
+    assert {verdict.check for verdict in verdicts if verdict.outcome is Outcome.FAILED} == failing
