@@ -13,6 +13,7 @@ import pytest
 
 from holddown import wiring
 from holddown.app.verify import verify
+from holddown.edges.client import HttpClient
 from holddown.verify.expect import checks
 from holddown.verify.verdict import Outcome
 
@@ -28,11 +29,12 @@ class Served:
 
 
 @pytest.fixture
-def serve(home: Any, tiny_checkpoint: Path) -> Iterator[Callable[[str], str]]:
-    """Starts the fake engine with one FAKE_ANSWER and gives its base URL once it is healthy."""
+def serve(home: Any, tiny_checkpoint: Path) -> Iterator[Callable[[str], HttpClient]]:
+    """Starts the fake engine with one FAKE_ANSWER and gives a client of it once it is healthy."""
     started: list[subprocess.Popen[bytes]] = []
+    clients: list[HttpClient] = []
 
-    def go(answer: str) -> str:
+    def go(answer: str) -> HttpClient:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -45,15 +47,18 @@ def serve(home: Any, tiny_checkpoint: Path) -> Iterator[Callable[[str], str]]:
             stderr=subprocess.DEVNULL,
         )
         started.append(process)
-        url = f"http://127.0.0.1:{port}"
+        client = HttpClient(f"http://127.0.0.1:{port}")
+        clients.append(client)
         deadline = time.monotonic() + PATIENCE_S
-        while not wiring.client(url).healthy():
+        while not client.healthy():
             assert process.poll() is None, "the fake engine ended"
             assert time.monotonic() < deadline, "the fake engine is not up"
             time.sleep(0.02)
-        return url
+        return client
 
     yield go
+    for client in clients:
+        client.close()
     for process in started:
         process.terminate()
         process.wait(PATIENCE_S)
@@ -73,9 +78,9 @@ def serve(home: Any, tiny_checkpoint: Path) -> Iterator[Callable[[str], str]]:
     ],
 )
 def test_each_fault_fails_its_check(
-    serve: Callable[[str], str], tiny_checkpoint: Path, answer: str, failing: set[str]
+    serve: Callable[[str], HttpClient], tiny_checkpoint: Path, answer: str, failing: set[str]
 ) -> None:
     """An engine that is wrong in one way fails the check made for it and no other; a good one fails none."""
     model = wiring.checkpoints().inspect(str(tiny_checkpoint)).model
-    verdicts = verify(wiring.client(serve(answer)), checks(model, Served()), frozenset(), lambda verdict: None)
+    verdicts = verify(serve(answer), checks(model, Served()), frozenset(), lambda verdict: None)
     assert {verdict.check for verdict in verdicts if verdict.outcome is Outcome.FAILED} == failing
