@@ -53,7 +53,8 @@ def _holder(address: str, port: int) -> str:
             listeners += read_listeners((PROC / name).read_text())
     found = in_the_way(tuple(listeners), address.partition("%")[0], port)
     if not found:
-        return "a process that has bound it and does not listen"
+        # bound and not listening yet, or a closed connection of a server that did not set SO_REUSEADDR itself
+        return "nobody who listens: a socket bound without listening, or a closed connection that lingers for a minute"
     pid = _owner({listener.inode for listener in found})
     facts = read_process(pid) if pid is not None else None
     if facts is None:
@@ -65,8 +66,8 @@ def _owner(inodes: set[int]) -> int | None:
     """The first process that this user can read with one of these sockets open."""
     links = {f"socket:[{inode}]" for inode in inodes}
     for pid in sorted(pids()):
-        with suppress(OSError):
-            for entry in os.scandir(PROC / str(pid) / "fd"):
+        with suppress(OSError), os.scandir(PROC / str(pid) / "fd") as entries:
+            for entry in entries:
                 with suppress(OSError):
                     if os.readlink(entry.path) in links:  # noqa: PTH115 - a link to no path
                         return pid

@@ -23,9 +23,8 @@ def user_name(uid: int) -> str:
 
 
 def pids() -> Iterator[int]:
-    for entry in os.scandir(PROC):
-        if entry.name.isdigit():
-            yield int(entry.name)
+    """Of every process that is visible."""
+    return iter([int(name) for name in os.listdir(PROC) if name.isdigit()])  # noqa: PTH208 - names, not paths
 
 
 def read_process(pid: int) -> ProcessFacts | None:
