@@ -5,12 +5,16 @@ from typing import Protocol
 
 from holddown.facts.answers import Ask, Reply
 from holddown.facts.engine import Engine, EngineFacts
+from holddown.facts.fetched import FetchedModel
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
+
+LOG_BYTES = 160 * 1024**2
+"""How much of an engine's log is kept, rotated files included."""
 
 Progress = Callable[[str], None]
 """Takes one line about what a long step is doing."""
@@ -47,6 +51,11 @@ class Host(Protocol):
 class Checkpoints(Protocol):
     def inspect(self, path: str) -> Inspection:
         """Reads headers only. Raises: CheckpointError when there is no checkpoint to speak of."""
+
+
+class DemoModel(Protocol):
+    def fetch(self, progress: Progress) -> FetchedModel:
+        """Brings the small chat model, or keeps the one that is there whole. Raises: UsageError, FactError."""
 
 
 class Engines(Protocol):

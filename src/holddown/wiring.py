@@ -60,6 +60,12 @@ def demo_folder() -> Path:
     return paths().data / "models" / "SmolLM2-135M-Instruct"
 
 
+def demo_model() -> ports.DemoModel:
+    from holddown.edges.demo.model import DemoModelFolder
+
+    return DemoModelFolder(demo_folder().parent)
+
+
 def engines() -> ports.Engines:
     from holddown.edges.engines import EngineFolders
 

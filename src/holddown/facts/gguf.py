@@ -93,7 +93,7 @@ class _BadHeaderError(Exception):
 
 
 def read_header(name: str, size_bytes: int, head: bytes | memoryview) -> GgufHeader | NeedMore | Finding:
-    """The header in `head`, the first bytes of a file of `size_bytes`; or how much more it takes; or why there is none."""
+    """The header in `head`, the first bytes of a file of `size_bytes`; how much more it takes; or why there is none."""
     try:
         return _Reader(memoryview(head)).header(name, size_bytes)
     except _ShortError as short:

@@ -48,7 +48,7 @@ class HfConfig:
 
 
 def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfConfig:
-    """Facts from config.json and, where there is one, hf_quant_config.json. Raises: ValueError: it is no JSON object."""
+    """Facts from config.json and, where there is one, hf_quant_config.json. Raises: ValueError."""
     top = json_object(text)
     part, inner = _language_part(top)
     heads = _number(inner, part, "num_attention_heads")
@@ -76,7 +76,7 @@ def no_config(why: str) -> HfConfig:
 
 
 def remote_modules(config: dict[str, Any]) -> tuple[str, ...]:
-    """The Python files that `auto_map` names: `modeling_kimi.py`, or `org/repo--modeling_x.py` of another repository."""
+    """The Python files that `auto_map` names: `modeling_kimi.py`, or `org/repo--modeling_x.py` of another place."""
     auto_map = config.get("auto_map")
     if not isinstance(auto_map, dict):
         return ()

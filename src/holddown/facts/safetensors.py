@@ -111,7 +111,7 @@ def size_finding(header: ShardHeader) -> Finding | None:
             "shard.extra-bytes",
             Severity.BLOCK,
             header.name,
-            f"{header.name} has {header.size_bytes - wanted} bytes more than its header accounts for; loading refuses it",
+            f"{header.name} has {header.size_bytes - wanted} bytes more than its header tells of; loading refuses it",
             f"{tensors} that end at byte {wanted}; the file has {header.size_bytes}",
             get_again(header.name),
         )
