@@ -1,15 +1,29 @@
 """Real doors. The only file that names both a port and its edge; edges are imported when they are asked for."""
 
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
 from holddown import ports
+from holddown.app.prepare import Doors as PrepareDoors
+from holddown.app.supervise import Doors as SupervisorDoors
+from holddown.app.up import Doors as UpDoors
+from holddown.app.up import Place
 from holddown.base.errors import CheckpointError
+from holddown.remember.record import Birth
 
 DEMO = "demo"
 """The one model that has a name of ours."""
+
+if TYPE_CHECKING:
+    from holddown.edges.process.local import LocalProcesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +102,111 @@ def clock() -> ports.Clock:
     from holddown.edges.clock import SystemClock
 
     return SystemClock()
+
+
+def store() -> ports.Store:
+    from holddown.edges.store import SqliteStore
+
+    return SqliteStore(paths().state / "records.sqlite")
+
+
+def processes() -> "LocalProcesses":
+    from holddown.edges.process.local import LocalProcesses
+
+    return LocalProcesses()
+
+
+def log(path: str, *, from_end: bool = False) -> ports.Log:
+    from holddown.edges.process.log import LogFile
+
+    return LogFile(path, from_end=from_end)
+
+
+def stop_signals() -> ports.Signals:
+    from holddown.edges.process.local import StopSignals
+
+    return StopSignals()
+
+
+def background() -> ports.Background:
+    from holddown.edges.process.background import Threaded
+
+    return Threaded()
+
+
+# An engine makes Unix sockets named by a UUID in its TMPDIR, and a socket's path has at most 107 bytes.
+_LONGEST_TMP = 107 - len("/holddown-4294967295/0123abcd/") - 40
+
+
+def run_dirs() -> Path:
+    """Where every deployment has its private folder."""
+    tmp = tempfile.gettempdir()
+    return Path(tmp if len(tmp) <= _LONGEST_TMP else "/tmp") / f"holddown-{os.geteuid()}"
+
+
+def new_place() -> Place:
+    """Folders for one more deployment; its log folder exists when this returns."""
+    deployment_id = secrets.token_hex(4)
+    folder = paths().state / "deployments" / deployment_id
+    folder.mkdir(parents=True, mode=0o700)
+    return Place(
+        deployment_id, str(run_dirs() / deployment_id), str(folder / "engine.log"), supervisor_log(deployment_id)
+    )
+
+
+def supervisor_log(deployment_id: str) -> str:
+    return str(paths().state / "deployments" / deployment_id / "supervisor.log")
+
+
+def up_doors() -> UpDoors:
+    return UpDoors(store(), host(), processes(), clock())
+
+
+def endpoint(birth: Birth) -> ports.Client:
+    """A client of a deployment's own endpoint, with its key."""
+    keys = [Path(secret.path).read_text(encoding="utf-8").strip() for secret in birth.spec.secrets]
+    return client(birth.spec.base_url, keys[0] if keys else "")
+
+
+def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
+    """Makes this program the subreaper of what it starts, and takes over its stop signals."""
+    signals = stop_signals()
+    own = processes()
+    own.become_subreaper()
+    return SupervisorDoors(
+        store=records,
+        host=host(),
+        processes=own,
+        client=endpoint(birth),
+        log=log(birth.log_path),
+        signals=signals,
+        background=background(),
+        clock=clock(),
+    )
+
+
+@contextmanager
+def only_one(deployment_id: str) -> Iterator[bool]:
+    """Whether this is the only supervisor of that deployment; the lock goes with the process."""
+    import fcntl
+
+    with open(supervisor_log(deployment_id) + ".lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def written_folders() -> tuple[str, ...]:
+    """Where a deployment's records and log, and its engine's own files, are written."""
+    return str(paths().state), str(run_dirs().parent)
+
+
+def prepare_doors(doors: UpDoors, say: ports.Progress) -> PrepareDoors:
+    return PrepareDoors(checkpoints(), doors.host, engines(), engine_probe(), doors.store, say)

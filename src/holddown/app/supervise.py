@@ -1,7 +1,6 @@
 """The supervisor: one loop per deployment, and the only writer of its state. Decisions are `lifecycle.step`'s."""
 
 import queue
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -15,7 +14,7 @@ from holddown.launch.engines import adapter
 from holddown.launch.lifecycle import Effect, Life, Patience, ProcessRef, State
 from holddown.launch.ownership import Activity, ShmSegment, members, reference
 from holddown.launch.phases import Phase, PhaseSeen
-from holddown.measure.metrics import Measurement
+from holddown.measure.metrics import Measured
 from holddown.remember import record
 from holddown.remember.record import Birth, Happening, PhaseTime, Status
 from holddown.verify import expect
@@ -25,7 +24,7 @@ from holddown.verify.verdict import Outcome, Verdict
 _STARTING_POLL_S = 0.2
 _SERVING_POLL_S = 2.0
 _LOOK_AROUND_S = 2.0  # a look at every process of the machine costs about 10 ms
-_HEALTH_TIMEOUTS_BEFORE_QUIET = 3
+_SERVING_LOOK_S = 10.0  # also how often /health is asked: an engine logs each request
 _DIAGNOSED_LINES = 2000
 _LOG_DISK_LOW_BYTES = 8 * 1024**2
 
@@ -56,6 +55,13 @@ def supervise(birth: Birth, status: Status, doors: Doors, patience: Patience | N
     return supervisor.status
 
 
+def record_failure(birth: Birth, status: Status, cause: Finding, store: ports.Store, now: float) -> Status:
+    """For what ended before an engine ran: no supervisor will write it."""
+    failed = replace(status, state=State.FAILED, since=now, why=cause.what, cause=cause)
+    store.write(birth.id, failed, (record.Noted(cause), record.StateChanged(State.FAILED, cause.what)), now)
+    return failed
+
+
 class _Supervisor:
     def __init__(self, birth: Birth, status: Status, doors: Doors, patience: Patience) -> None:
         self.birth, self.status, self._doors, self._patience = birth, status, doors, patience
@@ -63,7 +69,7 @@ class _Supervisor:
         self._life: Life = lifecycle.begin(doors.clock.monotonic())
         self._started = doors.clock.monotonic()
         self._done: queue.SimpleQueue[lifecycle.Event | Verdict] = queue.SimpleQueue()
-        self._measured: tuple[Measurement, ...] = ()
+        self._measured = Measured((), ())
         self._pending: list[Happening] = []
         self._looked_at = self._asked_health_at = 0.0
         self._activity: Activity | None = None
@@ -151,7 +157,7 @@ class _Supervisor:
         for line in self._doors.log.new():
             lines += 1
             seen = self._phase_of(line)
-            if seen is not None and not self.status.measurements:
+            if seen is not None and self._life.state in (State.STARTING, State.STUCK):
                 self._enter(seen)
         if lines:
             self._take(lifecycle.Moved())
@@ -167,7 +173,8 @@ class _Supervisor:
     def _ask_health(self) -> None:
         # a server that is busy verifying may answer late; its log and its CPU time say that it lives
         now = self._doors.clock.monotonic()
-        if self._doors.background.running() or now - self._asked_health_at < _STARTING_POLL_S:
+        every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _STARTING_POLL_S
+        if self._doors.background.running() or now - self._asked_health_at < every_s:
             return
         self._asked_health_at = now
         self._take(lifecycle.HealthAnswered(self._doors.client.healthy()))
@@ -180,7 +187,8 @@ class _Supervisor:
                 self.status = replace(self.status, exit=exit)
                 self._take(lifecycle.EngineEnded(exit))
         now = self._doors.clock.monotonic()
-        if self._life.state is not State.STOPPING and now - self._looked_at < _LOOK_AROUND_S:
+        every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _LOOK_AROUND_S
+        if self._life.state is not State.STOPPING and now - self._looked_at < every_s:
             return
         self._looked_at = now
         left = self._members()
@@ -226,7 +234,7 @@ class _Supervisor:
 
     def _measure(self) -> None:
         name = self.birth.plan.served_model_name
-        self._measured = measure(self._doors.client, name, self._doors.clock)
+        self._measured = measure(self._doors.client, name, lambda _: None)
         self._done.put(lifecycle.MeasurementEnded())
 
     def _drain_background(self) -> None:
@@ -239,8 +247,10 @@ class _Supervisor:
                 self._take(lifecycle.Moved())
                 continue
             if isinstance(item, lifecycle.MeasurementEnded):
-                self.status = replace(self.status, measurements=self._measured)
-                self._pending.append(record.Measured(self._measured))
+                self.status = replace(self.status, measurements=self._measured.measurements)
+                self._pending.append(record.MeasurementTaken(self._measured.measurements))
+                for finding in self._measured.findings:
+                    self._note(finding)
             self._take(item)
 
     # --- the rest -----------------------------------------------------------------------------------------
@@ -280,6 +290,3 @@ class _Supervisor:
             self.status = replace(self.status, state=life.state, since=self._doors.clock.now(), why=life.why)
         self._doors.store.write(self.birth.id, self.status, tuple(self._pending), self._doors.clock.now())
         self._pending.clear()
-
-
-Say = Callable[[Verdict], None]

@@ -113,7 +113,7 @@ class VerdictGiven:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasurementTaken:
     measurements: tuple[Measurement, ...]
 
 
@@ -124,7 +124,7 @@ class Noted:
     finding: Finding
 
 
-Happening = StateChanged | PhaseEntered | Growing | VerdictGiven | Measured | Noted
+Happening = StateChanged | PhaseEntered | Growing | VerdictGiven | MeasurementTaken | Noted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Processes of this machine: an engine in its own session, under a supervisor that is its subreaper."""
 
 import ctypes
+import errno
 import os
 import shutil
 import signal
@@ -16,10 +17,11 @@ from holddown.facts.machine import ProcessFacts
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
+from holddown.ports import LOG_BYTES
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LOG_MAX_BYTES = 32 * 1024**2
 _LOG_KEEP = 4
+_LOG_MAX_BYTES = LOG_BYTES // (_LOG_KEEP + 1)
 # An engine environment is complete in itself; what these point at belongs to the shell that called us.
 _NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
@@ -42,7 +44,7 @@ class LocalProcesses:
     def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
         environment = _environment(spec, run_dir)
         try:
-            Path(run_dir).mkdir(parents=True, mode=0o700, exist_ok=True)
+            _make_private(Path(run_dir))
             read_end, write_end = os.pipe()
             self._spawn(
                 [sys.executable, "-I", "-S", pump.__file__, log_path, str(_LOG_MAX_BYTES), str(_LOG_KEEP)],
@@ -186,6 +188,15 @@ class StopSignals:
                 self._asked = signal.Signals(got.si_signo).name
         asked, self._asked = self._asked, None
         return asked
+
+
+def _make_private(run_dir: Path) -> None:
+    """/tmp is everybody's: a folder of that name which another user made first is not taken."""
+    for folder in (run_dir.parent, run_dir):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        there = folder.lstat()
+        if there.st_uid != os.geteuid() or not stat.S_ISDIR(there.st_mode):
+            raise PermissionError(errno.EPERM, f"{folder} is not a folder of this user")
 
 
 def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:

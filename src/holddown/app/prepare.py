@@ -1,0 +1,139 @@
+"""Everything before a launch: inspect, plan, preflight. Nothing is started and nothing is written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from holddown import ports
+from holddown.base.errors import UsageError
+from holddown.base.finding import Finding, Severity, blocking
+from holddown.facts.machine import MachineFacts
+from holddown.facts.model import ModelFacts
+from holddown.launch.engines import adapter
+from holddown.launch.spec import Binding, LaunchSpec
+from holddown.plan.choose import plan as choose
+from holddown.plan.plan import NoPlan, Plan
+from holddown.plan.preflight import GpuClaim, Ground, preflight
+from holddown.plan.settings import OWN
+from holddown.plan.wishes import Candidate, Wishes
+
+FIRST_PORT = 8000
+_PORTS_TRIED = 100
+_LOOPBACK = ("127.", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
+    is meant."""
+
+    path: str
+    name: str
+    wishes: Wishes
+    host: str = "127.0.0.1"
+    port: int | None = None
+    api_key_file: str = ""
+    insecure: bool = False
+    skip_checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan with its exact command, and every finding of checkpoint, plan and machine."""
+
+    model: ModelFacts
+    machine: MachineFacts
+    candidate: Candidate
+    plan: Plan
+    spec: LaunchSpec
+    findings: tuple[Finding, ...]
+
+    @property
+    def blocked(self) -> tuple[Finding, ...]:
+        return blocking(self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    checkpoints: ports.Checkpoints
+    host: ports.Host
+    engines: ports.Engines
+    probe: ports.EngineProbe
+    store: ports.Store
+    say: ports.Progress
+
+
+def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepared | NoPlan:
+    """folders: where logs and records, and the engine itself, will write. Raises: UsageError, FactError."""
+    _check_words(request)
+    doors.say(f"inspecting {request.path}")
+    inspection = doors.checkpoints.inspect(request.path)
+    machine = doors.host.facts((request.path, *folders))
+    engines = doors.engines.all()
+    candidates = [Candidate(engine, doors.probe.facts(engine, doors.say)) for engine in engines]
+    claims = gpu_claims(doors.store)
+    plan = choose(inspection.model, machine, candidates, request.wishes, claims)
+    if isinstance(plan, NoPlan):
+        return plan
+    candidate = next(each for each in candidates if each.engine.ref == plan.engine)
+    port, moved = _port(request, doors.host)
+    engine = adapter(candidate.engine.kind)
+    spec = engine.command(plan, candidate.engine, candidate.facts, Binding(request.host, port, request.api_key_file))
+    ground = Ground(
+        machine=machine,
+        engine=candidate.facts,
+        host=request.host,
+        port=port,
+        port_holder=doors.host.port_holder(request.host, port),
+        log_disk=doors.host.disk(folders[0]),
+        log_bytes=ports.LOG_BYTES,
+        model_findings=inspection.findings,
+        gpu_claims=tuple(GpuClaim(gpu, name) for gpu, name in claims.items()),
+        gpus_by_user=request.wishes.gpus is not None,
+        processes=doors.host.processes(),
+    )
+    findings = (
+        *plan.findings,
+        *engine.unknown_flags(plan, candidate.facts),
+        *preflight(plan, ground),
+        *moved,
+    )
+    return Prepared(inspection.model, machine, candidate, replace(plan, findings=findings), spec, findings)
+
+
+def gpu_claims(store: ports.Store) -> Mapping[int, str]:
+    """GPU index -> the name of our deployment that uses it."""
+    active = store.all(active_only=True)
+    return {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}
+
+
+def _check_words(request: Request) -> None:
+    for name, _ in request.wishes.settings:
+        if name in OWN:
+            raise UsageError(
+                f"--set {name} is not taken: holddown itself must know it",
+                code="usage.own-setting",
+                do=f"use {OWN[name]}",
+            )
+    if request.api_key_file or request.insecure or request.host.startswith(_LOOPBACK):
+        return
+    raise UsageError(
+        f"{request.host} can be reached from other machines, and there is no API key",
+        code="usage.open-endpoint",
+        seen=f"--host {request.host}",
+        do="--api-key-file FILE, or --insecure if everybody may use it",
+    )
+
+
+def _port(request: Request, host: ports.Host) -> tuple[int, tuple[Finding, ...]]:
+    if request.port is not None:
+        return request.port, ()
+    holder = host.port_holder(request.host, FIRST_PORT)
+    if holder is None:
+        return FIRST_PORT, ()
+    for port in range(FIRST_PORT + 1, FIRST_PORT + _PORTS_TRIED):
+        if host.port_holder(request.host, port) is None:
+            what = f"port {FIRST_PORT} is in use, so {port} was taken"
+            return port, (
+                Finding("port.moved", Severity.NOTE, str(port), what, seen=holder, do="--port N chooses one"),
+            )
+    return FIRST_PORT, ()  # preflight says by whom it is held

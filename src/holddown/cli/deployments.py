@@ -1,0 +1,30 @@
+"""What every verb about deployments does first."""
+
+from holddown import ports, wiring
+from holddown.app.attend import attend
+from holddown.app.up import Doors
+from holddown.base.errors import UsageError
+from holddown.cli.output import finding_text, progress
+from holddown.remember.record import Deployment
+
+
+def attended() -> Doors:
+    """Looks after deployments that lost their supervisor, and says so."""
+    doors = wiring.up_doors()
+    for finding in attend(doors, wiring.boot_id(), wiring.supervisor_log).findings:
+        progress(finding_text(finding))
+    return doors
+
+
+def named(name: str, store: ports.Store) -> Deployment:
+    """Raises: UsageError naming what there is."""
+    deployment = store.latest(name)
+    if deployment is None:
+        known = sorted({each.birth.name for each in store.all()})
+        raise UsageError(
+            f"no deployment is called {name}",
+            code="usage.no-deployment",
+            seen=f"on record: {', '.join(known)}" if known else "nothing is on record",
+            do="holddown list",
+        )
+    return deployment

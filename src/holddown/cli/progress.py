@@ -1,0 +1,78 @@
+"""A deployment coming up, as it is seen: a live last line on a terminal, plain lines elsewhere."""
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import Progress as RichProgress
+from rich.progress import SpinnerColumn, TextColumn
+
+from holddown.base.evidence import Fact, Known
+from holddown.base.units import duration_text
+from holddown.explain.happening import clock_text, growing_text, happening_text, phase_text
+from holddown.remember import record
+from holddown.remember.record import Deployment, Entry
+
+_PLAIN_EVERY_S = 15.0
+
+
+class Display:
+    """Shows entries as they come; on stderr, since the answer is stdout's."""
+
+    def __init__(self, deployment: Deployment, estimate: Fact[float]) -> None:
+        self._born = deployment.birth.created_at
+        self._estimate = estimate
+        self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
+        self._live: RichProgress | None = None
+        self._doing = "starting"
+        self._last = ""
+        self._said_at = self._born
+        size = deployment.birth.plan
+        self._console.print(f"bringing up {deployment.birth.name} ({deployment.birth.id}) on {size.engine}")
+        if isinstance(estimate, Known):
+            self._console.print(f"expected to serve after {duration_text(estimate.value)} ({estimate.source.where})")
+
+    def __enter__(self) -> "Display":
+        if self._console.is_terminal:
+            columns = (SpinnerColumn(), TextColumn("{task.description}"))
+            self._live = RichProgress(*columns, console=self._console, transient=True)
+            self._live.start()
+            self._task = self._live.add_task("starting", total=None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, entry: Entry | None, now: float) -> None:
+        """An entry, or None for the passing of time."""
+        if entry is not None:
+            self._take(entry)
+        elapsed = now - self._born
+        if self._live:
+            self._live.update(self._task, description=f"{clock_text(elapsed)} {self._doing}{self._left(elapsed)}")
+        elif entry is None and now - self._said_at > _PLAIN_EVERY_S:
+            self._print(now, f"{self._doing}{self._left(elapsed)}")
+
+    def _take(self, entry: Entry) -> None:
+        happening = entry.happening
+        if isinstance(happening, record.Growing):
+            self._doing = f"{self._doing.partition(' - ')[0]} - {growing_text(happening)}"
+            return
+        text = happening_text(happening)
+        if isinstance(happening, record.PhaseEntered):
+            self._doing = phase_text(happening)
+        if text and text != self._last:
+            self._last = text
+            self._print(entry.at, text)
+
+    def _print(self, at: float, text: str) -> None:
+        self._said_at = at
+        self._console.print(f"{clock_text(at - self._born)} {text}")
+
+    def _left(self, elapsed: float) -> str:
+        if not isinstance(self._estimate, Known) or self._estimate.value < elapsed:
+            return ""
+        return f" - about {duration_text(self._estimate.value - elapsed)} to go"

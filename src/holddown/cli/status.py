@@ -1,0 +1,24 @@
+"""`holddown status [NAME]`."""
+
+import click
+
+from holddown import wiring
+from holddown.cli.deployments import attended, named
+from holddown.cli.output import answer, json_option
+from holddown.cli.views import status_text, table_text
+
+
+@click.command(name="status")
+@click.argument("name", required=False)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, name: str | None, as_json: bool) -> None:
+    """How the deployment NAME is, or a line for each that is up. Exit code 1 when NAME is not up."""
+    doors = attended()
+    if name is None:
+        active = doors.store.all(active_only=True)
+        answer(active, table_text(active) if active else "nothing is up", as_json=as_json)
+        return
+    deployment = named(name, doors.store)
+    answer(deployment, status_text(deployment, wiring.clock().now()), as_json=as_json)
+    ctx.exit(1 if deployment.status.state.over else 0)

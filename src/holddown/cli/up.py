@@ -1,0 +1,181 @@
+"""`holddown up`: from a checkpoint to a released deployment."""
+
+import os
+import re
+from pathlib import Path
+
+import click
+
+from holddown import wiring
+from holddown.app import prepare as preparing
+from holddown.app import up as launching
+from holddown.app.down import down
+from holddown.app.prepare import Prepared, Request
+from holddown.base.errors import UsageError
+from holddown.cli.deployments import attended
+from holddown.cli.output import answer, findings_text, json_option, progress
+from holddown.cli.progress import Display
+from holddown.cli.views import released_text
+from holddown.explain.why import no_plan_text, plan_text
+from holddown.launch.lifecycle import State
+from holddown.plan.plan import NoPlan
+from holddown.plan.wishes import Wishes
+from holddown.remember.estimate import start_seconds
+from holddown.remember.record import Deployment
+from holddown.verify.expect import CHECK_NAMES
+
+_SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
+
+
+@click.command(name="up")
+@click.argument("path")
+@click.option("--name", help="What to call the deployment and the model it serves. Default: the checkpoint's name.")
+@click.option("--engine", default="", metavar="NAME[@VERSION]", help="Default: the newest that can run it here.")
+@click.option("--gpus", metavar="0,1,...", help="These GPUs, also where somebody uses them.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: the first free one from 8000 on.")
+@click.option("--api-key-file", default="", type=click.Path(), help="File that holds the API key.")
+@click.option("--insecure", is_flag=True, help="Listen beyond loopback without an API key.")
+@click.option("--skip-check", multiple=True, type=click.Choice(CHECK_NAMES), help="Release without this check.")
+@click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help="An engine setting of yours; it wins.")
+@click.option("--replace", is_flag=True, help="Stop the deployment that is up under this name first.")
+@click.option("--detach/--no-detach", default=True, help="Whether Ctrl-C leaves it coming up, or stops it.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and the exact command, and start nothing.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, **words: object) -> None:
+    """Plan, launch, verify, measure and release a deployment of the checkpoint at PATH.
+
+    PATH is a checkpoint directory, a GGUF file, a repository id in the local hub cache, or `demo`.
+    """
+    as_json, dry_run = bool(words["as_json"]), bool(words["dry_run"])
+    request = _request(words)
+    doors = attended()
+    prepared = preparing.prepare(request, wiring.written_folders(), wiring.prepare_doors(doors, progress))
+    if isinstance(prepared, NoPlan):
+        answer(prepared, no_plan_text(prepared), as_json=as_json)
+        ctx.exit(1)
+    if dry_run:
+        text = "\n".join(filter(None, [plan_text(prepared.plan, prepared.spec), findings_text(prepared.findings)]))
+        answer(prepared, text, as_json=as_json)
+        ctx.exit(1 if prepared.blocked else 0)
+    if prepared.findings:
+        progress(findings_text(prepared.findings))
+    if prepared.blocked:
+        answer(prepared, "not started", as_json=as_json)
+        ctx.exit(1)
+    deployment = _launch(prepared, request, doors, replace=bool(words["replace"]))
+    deployment = _watch(deployment, doors, detach=bool(words["detach"]))
+    answer(deployment, released_text(deployment), as_json=as_json)
+    ctx.exit(_exit_code(deployment))
+
+
+def _request(words: dict[str, object]) -> Request:
+    path = wiring.checkpoint_path(str(words["path"]))
+    name = str(words["name"] or _name_of(path))
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise UsageError(
+            f"{name!r} is no name for a deployment", code="usage.name", do="--name with letters, digits, '.', '_', '-'"
+        )
+    settings = words["settings"]
+    assert isinstance(settings, tuple)
+    gpus = words["gpus"]
+    skip_checks = words["skip_check"]
+    assert isinstance(skip_checks, tuple)
+    port = words["port"]
+    return Request(
+        path=path,
+        name=name,
+        wishes=Wishes(
+            served_model_name=name,
+            engine=str(words["engine"]),
+            gpus=None if gpus is None else _indices(str(gpus)),
+            settings=tuple(_setting(text) for text in settings),
+        ),
+        host=str(words["host"]),
+        port=port if isinstance(port, int) else None,
+        api_key_file=_key_file(str(words["api_key_file"])),
+        insecure=bool(words["insecure"]),
+        skip_checks=skip_checks,
+    )
+
+
+def _name_of(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name.removesuffix(".gguf")).strip("-._") or "model"
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in parts) or len(set(parts)) != len(parts):
+        raise UsageError(f"--gpus {text} is no list of GPU indices", code="usage.gpus", do="--gpus 0,1")
+    return tuple(int(part) for part in parts)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    name = name.strip().removeprefix("--")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
+        raise UsageError(f"--set {text} names no setting", code="usage.set", do="--set max-model-len=8192")
+    if not name.isupper():
+        name = name.replace("_", "-")
+    return name, value if equals else "true"
+
+
+def _key_file(path: str) -> str:
+    if not path:
+        return ""
+    file = Path(path).expanduser().absolute()
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the API key file cannot be read: {error}", code="usage.api-key-file", seen=path) from error
+    if not key:
+        raise UsageError("the API key file is empty", code="usage.api-key-file", seen=path)
+    if file.stat().st_mode & 0o077:
+        progress(f"warn[api-key.readable]: {path} can be read by others; chmod 600 {path}")
+    return str(file)
+
+
+def _launch(prepared: Prepared, request: Request, doors: launching.Doors, *, replace: bool) -> Deployment:
+    there = doors.store.latest(request.name)
+    if replace and there is not None and not there.status.state.over:
+        progress(f"stopping {there.birth.name}, which is {there.label}")
+        down(there, doors)
+    place = wiring.new_place()
+    there = launching.launch(prepared, request, place, os.environ.items(), doors)
+    if there is not None:
+        raise UsageError(
+            f"a deployment named {request.name} is {there.status.state} already",
+            code="usage.name-taken",
+            seen=f"id {there.birth.id}, {there.birth.spec.base_url}",
+            do=f"holddown down {request.name}    or --replace, or another --name",
+        )
+    deployment = doors.store.get(place.id)
+    assert deployment is not None
+    return deployment
+
+
+def _watch(deployment: Deployment, doors: launching.Doors, *, detach: bool) -> Deployment:
+    name = deployment.birth.name
+    estimate = start_seconds(doors.store.all(), deployment.birth.plan)
+    try:
+        with Display(deployment, estimate) as display:
+            for entry in launching.follow(deployment.birth.id, doors, _SETTLED):
+                display.show(entry, doors.clock.now())
+    except KeyboardInterrupt:
+        if detach:
+            progress(f"\ndetached; {name} goes on coming up.")
+            progress(f"  holddown status {name}    shows how far it is\n  holddown down {name}      stops it")
+            raise
+        progress(f"\nstopping {name}")
+        down(doors.store.get(deployment.birth.id) or deployment, doors)
+        raise
+    return doors.store.get(deployment.birth.id) or deployment
+
+
+def _exit_code(deployment: Deployment) -> int:
+    if deployment.status.state is State.RELEASED:
+        return 0
+    # it came up and was refused: the answer is no; it did not come up: the launch failed
+    verified = any(verdict.outcome == "failed" for verdict in deployment.status.verdicts)
+    return 1 if verified and deployment.status.cause is None else 4

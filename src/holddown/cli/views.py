@@ -1,0 +1,99 @@
+"""One deployment, or several, as text."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from holddown.base.units import duration_text
+from holddown.cli.output import finding_text, findings_text
+from holddown.explain.happening import measured_text, verdict_text
+from holddown.launch.lifecycle import State
+from holddown.measure.metrics import Measurement
+from holddown.remember.record import Deployment
+
+
+def released_text(deployment: Deployment) -> str:
+    """What a person needs after `up`: where it is, what was proven, how fast it is, how to ask, how to stop."""
+    birth, status = deployment.birth, deployment.status
+    if status.state is not State.RELEASED:
+        return failed_text(deployment)
+    url = f"{birth.spec.base_url}/v1"
+    header = ' -H "Authorization: Bearer $(cat ' + birth.spec.secrets[0].path + ')"' if birth.spec.secrets else ""
+    body = f'{{"model": "{birth.plan.served_model_name}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+    path = "chat/completions"
+    return "\n".join(
+        [
+            f"{birth.name} is {deployment.label}",
+            f"  url       {url}",
+            f"  model     {birth.plan.served_model_name}",
+            f"  verified  {', '.join(v.check for v in status.verdicts if v.outcome == 'passed')}",
+            *(f"  NOT verified: {check} (skipped)" for check in status.unverified),
+            *_measurement_lines(status.measurements),
+            f"  ask       curl -s {url}/{path}{header} -H 'Content-Type: application/json' -d '{body}'",
+            f"  why       holddown explain {birth.name}",
+            f"  stop      holddown down {birth.name}",
+        ]
+    )
+
+
+def failed_text(deployment: Deployment) -> str:
+    birth, status = deployment.birth, deployment.status
+    lines = [f"{birth.name} is {deployment.label}" + (f": {status.why}" if status.why else "")]
+    if status.cause is not None:
+        lines.append(finding_text(status.cause))
+    failed = [verdict for verdict in status.verdicts if verdict.outcome == "failed"]
+    lines += [findings_text(verdict.findings) or verdict_text(verdict) for verdict in failed]
+    return "\n".join([*lines, f"  log:  holddown logs {birth.name}"])
+
+
+def status_text(deployment: Deployment, now: float) -> str:
+    """One deployment in full."""
+    birth, status = deployment.birth, deployment.status
+    if status.state is State.RELEASED:
+        text = released_text(deployment)
+    elif status.state in (State.FAILED, State.STUCK):
+        text = failed_text(deployment)
+    else:
+        text = f"{birth.name} is {deployment.label}" + (f": {status.why}" if status.why else "")
+    engine = f"pid {status.engine.pid}" if status.engine else "not started"
+    lines = [
+        text,
+        f"  id        {birth.id}, {status.state} for {duration_text(max(0, now - status.since))}",
+        f"  engine    {birth.plan.engine}, {engine}",
+        f"  model     {birth.plan.model_path}",
+        f"  log       {birth.log_path}",
+    ]
+    return "\n".join([*lines, findings_text(status.notes)]) if status.notes else "\n".join(lines)
+
+
+def table_text(deployments: Sequence[Deployment]) -> str:
+    """A line each: name, state, engine, address, when."""
+    if not deployments:
+        return "no deployments"
+    rows = [("NAME", "STATE", "ENGINE", "ADDRESS", "CREATED", "ID")]
+    rows += [
+        (
+            each.birth.name,
+            each.label,
+            each.birth.plan.engine,
+            each.birth.spec.base_url,
+            datetime.fromtimestamp(each.birth.created_at).strftime("%Y-%m-%d %H:%M"),
+            each.birth.id,
+        )
+        for each in deployments
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _measurement_lines(measurements: Sequence[Measurement]) -> list[str]:
+    if not measurements:
+        return []
+    lines = [f"  measured  {measured_text(tuple(measurements))}"]
+    for concurrency in sorted({each.concurrency for each in measurements}):
+        here = [each for each in measurements if each.concurrency == concurrency and each.percentile]
+        figures = ", ".join(f"{each.metric} p{each.percentile} {each.value:.0f} {each.unit}" for each in here)
+        count = min(each.n for each in here) if here else 0
+        lines.append(f"            concurrency {concurrency}: {figures} (n={count})")
+    return lines

