@@ -59,14 +59,13 @@ def main() -> None:
     """The console script. Exits with the codes of `program`'s help."""
     as_json = "--json" in sys.argv
     try:
-        program.main(standalone_mode=False)
+        # without standalone mode click gives the code of `ctx.exit` back instead of raising it
+        sys.exit(program.main(standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
     except BrokenPipeError:
         # `holddown logs | head`: the reader has what it wanted
         sys.stderr.close()

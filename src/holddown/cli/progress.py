@@ -10,6 +10,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from holddown.base.evidence import Fact, Known
 from holddown.base.units import duration_text
 from holddown.explain.happening import clock_text, growing_text, happening_text, phase_text
+from holddown.launch.phases import Phase
 from holddown.remember import record
 from holddown.remember.record import Deployment, Entry
 
@@ -26,6 +27,7 @@ class Display:
         self._live: RichProgress | None = None
         self._doing = "starting"
         self._last = ""
+        self._phase: Phase | None = None
         self._said_at = self._born
         size = deployment.birth.plan
         self._console.print(f"bringing up {deployment.birth.name} ({deployment.birth.id}) on {size.engine}")
@@ -64,6 +66,10 @@ class Display:
         text = happening_text(happening)
         if isinstance(happening, record.PhaseEntered):
             self._doing = phase_text(happening)
+            # an engine says several times that it is in a phase; only the first and what brings figures is news
+            news = happening.detail or happening.total or happening.phase is not self._phase
+            self._phase = happening.phase
+            text = text if news else ""
         if text and text != self._last:
             self._last = text
             self._print(entry.at, text)
