@@ -19,6 +19,8 @@ _LOCATE_TIMEOUT_S = 60
 # 10 s on two idle cores with warm files; a cold network disk under load takes minutes
 _IMPORT_TIMEOUT_S = 600
 _TRACEBACK_LINES = 5
+_ARGUMENTS = "engine/arg_utils.py"
+_REGISTRY = "model_executor/models/registry.py"
 # Grows when the facts' meaning or the reader changes, so that what an older holddown cached is read anew.
 _READER = "2"
 
@@ -108,12 +110,12 @@ def _run(
 
 
 def _fingerprint(engine: Engine, where: Located) -> str:
+    """Cheap: no file of the engine is read. A source checkout changes under one version, hence its files' times."""
     package = Path(where.package_dir)
-    version_file = package / "_version.py"
+    touched = (package, package / "_version.py", package / _ARGUMENTS, package / _REGISTRY)
     parts = (
-        *(_READER, engine.python, str(Path(engine.python).resolve()), engine.pythonpath, where.package_dir),
-        str(package.stat().st_mtime_ns),
-        version_file.read_text(encoding="utf-8", errors="replace") if version_file.is_file() else "",
+        *(_READER, engine.version, engine.python, str(Path(engine.python).resolve()), engine.pythonpath),
+        *(f"{path} {path.stat().st_mtime_ns}" for path in touched if path.exists()),
         *where.installed,
     )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -122,7 +124,6 @@ def _fingerprint(engine: Engine, where: Located) -> str:
 def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
     package = Path(where.package_dir)
     argument_paths = _argument_files(package)
-    registry = package / "model_executor" / "models" / "registry.py"
     torch_version, torch_device = _torch(where)
     device = _device(where, torch_device)
     return EngineFacts(
@@ -138,13 +139,13 @@ def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
         flags=read_flags(
             [_source(path) for path in argument_paths], [_source(path) for path in _python_files(package / "config")]
         ),
-        architectures=read_architectures(_source(registry)),
+        architectures=read_architectures(_source(package / _REGISTRY)),
     )
 
 
 def _argument_files(package: Path) -> list[Path]:
     """The files that build the server's parser. `cli_args.py` moves between versions, so it is looked for."""
-    found = [package / "engine" / "arg_utils.py"]
+    found = [package / _ARGUMENTS]
     found += [path for path in _python_files(package / "entrypoints") if path.name == "cli_args.py"]
     return found
 
