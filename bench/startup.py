@@ -151,8 +151,8 @@ def end_session(engine: "subprocess.Popen[bytes]") -> None:
 def time_up(options: argparse.Namespace, number: int) -> tuple[float, float]:
     """Seconds to the first token and to release."""
     port, name = free_port(), f"bench-{os.getpid()}-{number}"
-    spec = dry_run(options, port)
-    command = [*HOLDDOWN, "up", options.model, "--name", name, *up_flags(options, port)]
+    spec = dry_run(options, port, name)
+    command = [*HOLDDOWN, "up", options.model, *up_flags(options, port, name)]
     with tempfile.TemporaryFile() as output:
         started = time.monotonic()
         up = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -170,15 +170,15 @@ def time_up(options: argparse.Namespace, number: int) -> tuple[float, float]:
     return first, released
 
 
-def up_flags(options: argparse.Namespace, port: int) -> list[str]:
-    flags = ["--port", str(port)]
+def up_flags(options: argparse.Namespace, port: int, name: str) -> list[str]:
+    flags = ["--name", name, "--port", str(port)]
     flags += ["--engine", options.engine] if options.engine else []
     flags += [part for setting in options.settings for part in ("--set", setting)]
     return flags + [part for check in options.skip_check for part in ("--skip-check", check)]
 
 
-def dry_run(options: argparse.Namespace, port: int) -> Spec:
-    command = [*HOLDDOWN, "up", options.model, *up_flags(options, port), "--dry-run", "--json"]
+def dry_run(options: argparse.Namespace, port: int, name: str = "bench") -> Spec:
+    command = [*HOLDDOWN, "up", options.model, *up_flags(options, port, name), "--dry-run", "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr}{done.stdout}")
