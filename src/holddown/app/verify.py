@@ -1,6 +1,7 @@
 """Asks a deployment what its checks need, and hands the answers to the judges."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -59,6 +60,11 @@ class _Asked:
             self._wholes[ask] = self.client.ask(ask)
         return self._wholes[ask]
 
+    def wholes(self, asks: Sequence[Ask]) -> list[Reply]:
+        """Several at once: an engine computes a batch in little more time than one answer."""
+        with ThreadPoolExecutor(max(1, len(asks))) as pool:
+            return list(pool.map(self.whole, asks))
+
     def stream(self, ask: Ask) -> Reply:
         if ask not in self._streams:
             self._streams[ask] = self.client.stream(ask)
@@ -78,8 +84,8 @@ def _run(check: Check, asked: _Asked) -> Verdict:
         case Coherence():
             return coherence.judge(
                 asked.whole(check.next_token),
-                [asked.whole(ask) for ask in check.sentences],
-                [asked.whole(ask) for ask in check.answers],
+                asked.wholes(check.sentences),
+                asked.wholes(check.answers),
                 check.vocab_size,
             )
         case Streaming():

@@ -71,14 +71,14 @@ FAILURES = (
             r"available KV cache memory \((?P<free>[\d.]+) GiB\).*?estimated maximum model length is (?P<fits>\d+)"
         ),
         "one sequence of {asked} tokens needs {needed} GiB of KV cache; {free} GiB are there, enough for {fits} tokens",
-        "--set max-model-len={fits}",
+        "holddown up ... --set max-model-len={fits}",
     ),
     Failure(
         "engine.kv-cache-too-small",
         NAMED,
         re.compile(r"No available memory for the cache blocks|larger than the available KV cache memory"),
         "the weights leave no room for the KV cache",
-        "--set gpu-memory-utilization=0.95, a shorter --set max-model-len, or more GPUs",
+        "holddown up ... --set gpu-memory-utilization=0.95, a shorter --set max-model-len, or more GPUs",
     ),
     Failure(
         "engine.gpu-memory-held",
@@ -117,7 +117,7 @@ FAILURES = (
         EXACT,
         re.compile(r"invalid (?P<kind>tool call|reasoning) parser: (?P<name>\S+) \(chose from \{(?P<known>[^}]*)"),
         "this engine version has no {kind} parser {name}; it has {count} others",
-        "--set {flag}={fits}",
+        "holddown up ... --set {flag}={fits}",
         _parser,
     ),
     Failure(
@@ -125,7 +125,7 @@ FAILURES = (
         EXACT,
         re.compile(r"expected scalar type (?P<wanted>\w+) but found (?P<found>Float8_\w+)"),
         "the attention of this engine cannot read a KV cache of {found} here: it expects {wanted}",
-        "--set kv-cache-dtype=auto",
+        "holddown up ... --set kv-cache-dtype=auto",
         _kv_dtype,
     ),
     Failure(
@@ -133,7 +133,7 @@ FAILURES = (
         EXACT,
         re.compile(r"--kv-cache-dtype (?P<found>\S+) is not supported"),
         "the attention of this engine cannot read a KV cache of {found} here",
-        "--set kv-cache-dtype=auto",
+        "holddown up ... --set kv-cache-dtype=auto",
     ),
     Failure(
         "engine.heads-not-divisible",
@@ -142,7 +142,7 @@ FAILURES = (
             r"attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel size \((?P<size>\d+)\)",
         ),
         "{heads} attention heads cannot be split over a tensor parallel size of {size}",
-        "--set tensor-parallel-size={fits}",
+        "holddown up ... --set tensor-parallel-size={fits}",
         _dividing_size,
     ),
     Failure(
@@ -150,7 +150,7 @@ FAILURES = (
         EXACT,
         re.compile(r"World size \((?P<asked>\d+)\) is larger than the number of available GPUs \((?P<there>\d+)\)"),
         "it is split over {asked} GPUs; the engine sees {there}",
-        "--set tensor-parallel-size={there}",
+        "holddown up ... --set tensor-parallel-size={there}",
     ),
     Failure(
         "engine.unknown-attention-backend",
@@ -164,7 +164,7 @@ FAILURES = (
         EXACT,
         re.compile(r"No valid attention backend found for (?P<platform>\w+).*?Reasons: (?P<why>\{.*\})"),
         "no attention backend of this engine version fits this model on this {platform} device: {why}",
-        "--set kv-cache-dtype=auto where a KV dtype was set; else a newer engine version",
+        "holddown up ... --set kv-cache-dtype=auto where a KV dtype was set; else a newer engine version",
     ),
     Failure(
         "engine.attention-backend-misfit",
@@ -178,14 +178,14 @@ FAILURES = (
         EXACT,
         re.compile(r"out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)"),
         "a GPU ran out of memory when {size} more were wanted",
-        "--set gpu-memory-utilization=0.85, a smaller --set max-num-seqs, or more GPUs",
+        "holddown up ... --set gpu-memory-utilization=0.85, a smaller --set max-num-seqs, or more GPUs",
     ),
     Failure(
         "engine.out-of-gpu-memory",
         NAMED,
         re.compile(r"OutOfMemoryError|CUDA error: out of memory|CUDA out of memory"),
         "a GPU ran out of memory",
-        "--set gpu-memory-utilization=0.85, a smaller --set max-num-seqs, or more GPUs",
+        "holddown up ... --set gpu-memory-utilization=0.85, a smaller --set max-num-seqs, or more GPUs",
     ),
     Failure(
         "engine.out-of-memory",
@@ -199,14 +199,14 @@ FAILURES = (
         EXACT,
         re.compile(r"bind on address \('(?P<host>[^']+)', (?P<port>\d+)\S*: address already in use"),
         "port {port} on {host} is taken by another program",
-        "--port with another number",
+        "holddown up ... --port with another number",
     ),
     Failure(
         "engine.address-in-use",
         NAMED,
         re.compile(r"\[Errno 98\]|Address already in use"),
         "a port that the engine wanted is taken by another program",
-        "--port with another number",
+        "holddown up ... --port with another number",
     ),
     Failure(
         "engine.no-space",

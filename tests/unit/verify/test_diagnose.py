@@ -1,0 +1,204 @@
+"""Logs in, one cause out."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holddown.base.finding import Finding, Severity
+from holddown.verify.diagnose import root_cause
+from holddown.verify.failures import FAILURES
+
+_EXCERPTS = Path(__file__).parents[2] / "captures" / "vllm" / "failures.toml"
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    name: str
+    run: str
+    exit: int
+    code: str
+    what: str
+    do: str
+    log: str
+
+    @property
+    def cause(self) -> Finding:
+        return root_cause(self.log.splitlines(), self.exit)
+
+
+EXCERPTS = [Excerpt(**row) for row in tomllib.loads(_EXCERPTS.read_text(encoding="utf-8"))["failure"]]
+
+
+@pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.name)
+def test_every_real_log_names_its_cause(excerpt: Excerpt) -> None:
+    """The cause with its figures and a remedy, out of what a real engine printed."""
+    cause = excerpt.cause
+    assert cause.code == excerpt.code
+    assert excerpt.what in cause.what
+    assert excerpt.do in cause.do
+
+
+@pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.name)
+def test_the_line_that_it_rests_on_is_shown_without_prefixes(excerpt: Excerpt) -> None:
+    """The evidence is a piece of the log, and no process id or file name of the engine stands before it."""
+    first = excerpt.cause.seen.removesuffix(" ...").split(" | ")[0]
+    assert first in excerpt.log
+    assert "pid=" not in excerpt.cause.seen and "[core.py" not in excerpt.cause.seen
+
+
+@pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.name)
+def test_no_two_rows_compete_for_one_log(excerpt: Excerpt) -> None:
+    """At the highest specificity only one code matches: the order of the table cannot matter."""
+    matching = {
+        (failure.specificity, failure.code)
+        for line in excerpt.log.splitlines()
+        for failure in FAILURES
+        if " WARNING " not in line and failure.pattern.search(line)
+    }
+    top = max((specificity for specificity, _ in matching), default=0)
+    assert len({code for specificity, code in matching if specificity == top}) <= 1
+
+
+def test_figures_win_over_words() -> None:
+    """A NAMED row that stands earlier in the log gives way to an EXACT one."""
+    lines = ["RuntimeError: CUDA out of memory", "error: unrecognized arguments: --x"]
+    assert root_cause(lines, 1).code == "engine.unknown-flag"
+    assert root_cause(lines[::-1], 1).code == "engine.unknown-flag"
+
+
+def test_an_unknown_exception_is_quoted_not_explained() -> None:
+    """Wrong is worse than unknown: it says that it has no explanation, and shows the engine's own words."""
+    lines = [
+        "(EngineCore pid=7) ERROR 11-29 13:41:38 [core.py:1510] Traceback (most recent call last):",
+        "(EngineCore pid=7) ERROR 11-29 13:41:38 [core.py:1510] AssertionError: 5 is not divisible by 2",
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed: {}",
+    ]
+    cause = root_cause(lines, 1)
+    assert cause.code == "engine.exception"
+    assert "no explanation" in cause.what
+    assert cause.seen == "AssertionError: 5 is not divisible by 2"
+
+
+def test_a_worker_that_died_is_not_the_cause_of_its_own_exception() -> None:
+    """The executor reports a dead worker after the worker has said why it died."""
+    lines = [
+        "(Worker pid=3) ERROR 11-29 13:32:11 [multiproc_executor.py:1063] ValueError: the reason",
+        "(EngineCore pid=2) ERROR 11-29 13:32:11 [core.py:1512] RuntimeError: Worker failed with error 'the reason'",
+        "(APIServer pid=1) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+    ]
+    assert root_cause(lines, 1).seen == "ValueError: the reason"
+
+
+def test_pydantic_says_on_the_next_line_what_is_wrong() -> None:
+    """The line with "validation error" alone would tell nothing."""
+    lines = ["pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig", "  Value error, no."]
+    assert root_cause(lines, 1).seen.endswith("Value error, no.")
+
+
+def test_a_warning_that_quotes_an_error_is_no_evidence() -> None:
+    """Every start of vLLM warns of `OSError: [Errno 24] Too many open files`."""
+    lines = ["(APIServer pid=1) WARNING 11-29 13:31:07 [x.py:1] e.g. OSError: [Errno 28] No space left on device"]
+    assert root_cause(lines, 1).code == "engine.no-reason-found"
+
+
+def test_code_that_a_traceback_quotes_is_no_evidence() -> None:
+    """`except torch.OutOfMemoryError:` in a traceback does not mean that memory ran out."""
+    lines = ["Traceback (most recent call last):", "    except torch.OutOfMemoryError:", "ValueError: no"]
+    assert root_cause(lines, 1).seen == "ValueError: no"
+
+
+def test_a_hint_gives_way_to_the_exception_that_ended_it() -> None:
+    """A module that was missed on the way and done without is not the cause."""
+    missed = "ModuleNotFoundError: No module named 'flash_attn'"
+    assert root_cause([missed, "ValueError: the reason"], 1).seen == "ValueError: the reason"
+    assert root_cause([missed], 1).code == "engine.missing-module"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "code"),
+    [
+        (-9, "engine.killed"),
+        (137, "engine.killed"),
+        (-11, "engine.signal-11"),
+        (139, "engine.signal-11"),
+        (-4, "engine.signal-4"),
+        (-15, "engine.told-to-stop"),
+        (143, "engine.told-to-stop"),
+        (1, "engine.no-reason-found"),
+        (0, "engine.no-reason-found"),
+        (None, "engine.no-reason-found"),
+    ],
+)
+def test_without_an_error_the_exit_speaks(exit_code: int | None, code: str) -> None:
+    """Signal n as Python (-n) and as a shell (128 + n) report it."""
+    assert root_cause(["INFO:     Started server process [1]"], exit_code).code == code
+
+
+def test_the_killer_is_not_named() -> None:
+    """Signal 9 without a word may be the kernel or a person: both are said."""
+    cause = root_cause([], -9)
+    assert "most often" in cause.what and "anybody" in cause.what
+    assert cause.seen == "the log is empty"
+
+
+def test_being_told_to_stop_does_not_block() -> None:
+    """Nothing is wrong with an engine that somebody stopped."""
+    line = "(EngineCore pid=1) INFO 11-29 13:42:27 [core.py:1454] EngineCore: trigger received signal=SIGTERM"
+    assert root_cause([line, "RuntimeError: cancelled while stopping"], 0).severity is Severity.WARN
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (
+            "ERROR: [Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use",
+            "engine.address-in-use",
+            "port 8000",
+        ),
+        ("OSError: [Errno 98] Address already in use", "engine.address-in-use", "taken"),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of",
+            "engine.out-of-gpu-memory",
+            "2.50 GiB",
+        ),
+        ("OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'", "engine.no-space", "/dev/shm"),
+        ("ValueError: No available memory for the cache blocks.", "engine.kv-cache-too-small", "no room"),
+        (
+            "ValueError: --kv-cache-dtype fp8 is not supported by MLA attention on CPU.",
+            "engine.kv-cache-dtype",
+            "fp8",
+        ),
+        (
+            "ValueError: No valid attention backend found for cuda with X(). Reasons: {TRITON_MLA: [a]}.",
+            "engine.no-attention-backend",
+            "TRITON_MLA: [a]",
+        ),
+        ("api_server.py: error: argument --port: invalid int value: 'x'", "engine.bad-flag-value", "--port"),
+        (
+            "KeyError: 'invalid reasoning parser: zzz (chose from { deepseek_r1,qwen3 })'",
+            "engine.unknown-parser",
+            "2 others",
+        ),
+        (
+            "RuntimeError: Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
+            "engine.worker-killed",
+            "VllmWorker-0",
+        ),
+    ],
+)
+def test_messages_from_engine_source(line: str, code: str, words: str) -> None:
+    """Failures that no run of ours had: their messages as they stand in vLLM's and uvicorn's source."""
+    cause = root_cause([line], 1)
+    assert cause.code == code
+    assert words in cause.what
+
+
+def test_every_template_can_be_filled() -> None:
+    """A name in `what` or `do` that the pattern does not give would be a KeyError at 2 am."""
+    for failure in FAILURES:
+        groups = dict.fromkeys(failure.pattern.groupindex, "1")
+        names = {**groups, **failure.derive(groups)}
+        assert failure.what.format_map(names)
+        assert failure.do.format_map(names)
