@@ -59,14 +59,18 @@ def list_(as_json: bool) -> None:
 def remove(ref: str, as_json: bool) -> None:
     """Forget an environment. Its folder is deleted only when holddown made it."""
     engines = wiring.engines()
-    removed = app.remove(engines, ref, deployments_using(app.find(engines, ref).ref))
+    engine = app.find(engines, ref)
+    if engine.managed:
+        progress(f"removing {engine.ref} with its environment: some gigabytes in many small files ...")
+    removed = app.remove(engines, engine.ref, deployments_using(engine.ref))
     what = "removed, with its environment" if removed.managed else "forgotten; its environment is untouched"
     answer(removed, f"{removed.ref}: {what}", as_json=as_json)
 
 
 def deployments_using(ref: str) -> tuple[str, ...]:
     """Names of the deployments that run on this engine now."""
-    return ()
+    active = wiring.store().all(active_only=True)
+    return tuple(deployment.birth.name for deployment in active if deployment.birth.engine.ref == ref)
 
 
 def _answer_one(ctx: click.Context, state: app.EngineState, done: str, as_json: bool) -> None:

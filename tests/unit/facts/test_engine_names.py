@@ -22,9 +22,9 @@ ANSWER = {
 
 def test_versions_are_ordered_by_age_not_by_letters() -> None:
     """0.9 is older than 0.16, and what came before a release is older than the release."""
-    ordered = ["0.9.2", "0.16.0.dev5", "0.16.0rc1", "0.16.0", "0.16.0.post1", "0.32.0", "1.0"]
+    newest_first = ["1.0", "0.32.0", "0.16.0.post1", "0.16.0", "0.16.0rc1", "0.16.0.dev5", "0.9.2"]
 
-    assert sorted(ordered[::-1], key=version_key) == ordered
+    assert sorted(newest_first, key=version_key) == newest_first[::-1]
 
 
 def test_a_local_label_is_no_newer_version() -> None:

@@ -72,9 +72,7 @@ def _install(recipe: Recipe, version: str, python: Path, steps: "_Steps") -> Non
         wanted = str(wheel) if wheel is not None else wanted
     steps.run(f"installing {recipe.distribution} {version} and what it needs", [*pip, "install", wanted])
     shutil.rmtree(steps.folder / "wheels", ignore_errors=True)
-    if recipe.unusable_unless_imports and not steps.succeeds(
-        [str(python), "-c", f"import {recipe.unusable_unless_imports}"]
-    ):
+    if recipe.unusable_unless_imports and not steps.imports(python, recipe.unusable_unless_imports):
         names = ", ".join(recipe.unusable)
         steps.run(
             f"removing {names}: importing {recipe.unusable_unless_imports} fails beside this torch",
@@ -139,8 +137,16 @@ class _Steps:
                 elapsed = duration_text(time.monotonic() - began)
                 self._progress(f"{what}: {elapsed}, {size_text(_folder_bytes(self.folder))} so far")
 
-    def succeeds(self, command: Sequence[str]) -> bool:
-        done = subprocess.run(command, cwd="/", env=_environment(), capture_output=True, check=False)
+    def imports(self, python: Path, module: str) -> bool:
+        """Whether the module can be imported. What the import says is kept in the log."""
+        self._progress(f"checking that {module} can be imported ...")
+        with open(self._log, "ab") as log:
+            command = [str(python), "-c", f"import {module}"]
+            log.write(f"\n$ {' '.join(command)}\n".encode())
+            log.flush()
+            done = subprocess.run(
+                command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+            )
         return done.returncode == 0
 
     def ask(self, command: Sequence[str]) -> str:

@@ -110,9 +110,10 @@ def _run(
 
 
 def _fingerprint(engine: Engine, where: Located) -> str:
-    """Cheap: no file of the engine is read. A source checkout changes under one version, hence its files' times."""
+    """Cheap: no file of the engine is read. A source checkout changes under one version, hence its files' times; not
+    its folder's, which the first import changes by writing __pycache__ into it."""
     package = Path(where.package_dir)
-    touched = (package, package / "_version.py", package / _ARGUMENTS, package / _REGISTRY)
+    touched = (package / "__init__.py", package / "_version.py", package / _ARGUMENTS, package / _REGISTRY)
     parts = (
         *(_READER, engine.version, engine.python, str(Path(engine.python).resolve()), engine.pythonpath),
         *(f"{path} {path.stat().st_mtime_ns}" for path in touched if path.exists()),
