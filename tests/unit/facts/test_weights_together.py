@@ -1,0 +1,124 @@
+"""Weight files together: numbering, sums, parameters, digests."""
+
+from dataclasses import replace
+
+from fakes.checkpoint_bytes import Tensors, safetensors_head
+from holddown.base.evidence import Fact, Known, Unknown
+from holddown.facts.checkpoint import weight_files
+from holddown.facts.safetensors import ShardHeader, read_header
+from holddown.facts.weights import (
+    ShardSeen,
+    Tail,
+    digest,
+    head_sha256,
+    numbered_parts,
+    safetensors_parameters,
+    sum_tallies,
+    tail_finding,
+)
+
+
+def shard(name: str, tensors: Tensors) -> ShardSeen:
+    head, size = safetensors_head(tensors)
+    return ShardSeen(name, size, head_sha256(head), read_header(name, size, head), Tail.DATA)
+
+
+def parameters(tensors: Tensors, *, quantized: bool) -> Fact[int]:
+    header = shard("model.safetensors", tensors).header
+    assert isinstance(header, ShardHeader)
+    return safetensors_parameters(sum_tallies(header.by_dtype), quantized)
+
+
+def test_parts_by_number() -> None:
+    """A numbered name tells of all its siblings; any other name of itself."""
+    assert numbered_parts("m-00002-of-00003.gguf") == tuple(f"m-0000{n}-of-00003.gguf" for n in (1, 2, 3))
+    assert numbered_parts("model.safetensors") == ("model.safetensors",)
+    assert numbered_parts("m-00001-of-99999.gguf") == ("m-00001-of-99999.gguf",)
+    assert numbered_parts("m-00001-of-00000.gguf") == ("m-00001-of-00000.gguf",)
+
+
+def test_plain_weights_are_counted() -> None:
+    """Elements of floating-point tensors are the parameters; position ids are a buffer."""
+    fact = parameters({"w": ("BF16", (64, 64)), "b": ("F32", (64,)), "position_ids": ("I64", (1,))}, quantized=False)
+    assert isinstance(fact, Known)
+    assert fact.value == 64 * 64 + 64
+
+
+def test_a_learned_scale_counts_where_nothing_is_quantised() -> None:
+    """`layer_scale` of an unquantised model is a parameter; a quantiser's `weight_scale` is none."""
+    tensors: Tensors = {"w": ("BF16", (8, 8)), "layer_scale": ("BF16", (8,))}
+    plain, quantised = parameters(tensors, quantized=False), parameters(tensors, quantized=True)
+    assert isinstance(plain, Known)
+    assert isinstance(quantised, Known)
+    assert (plain.value, quantised.value) == (72, 64)
+
+
+def test_eight_bit_weights_are_exact() -> None:
+    """fp8 and int8 hold one weight to an element; block scales in F8_E8M0 are none."""
+    fact = parameters(
+        {"a": ("F8_E4M3", (64, 64)), "a_scale_inv": ("F32", (1, 1)), "b": ("I8", (4, 4)), "s": ("F8_E8M0", (8,))},
+        quantized=True,
+    )
+    assert isinstance(fact, Known)
+    assert fact.value == 64 * 64 + 16
+
+
+def test_packed_weights_are_unknown() -> None:
+    """int4 packed into int32 cannot be counted from the header, and the reason says so."""
+    fact = parameters({"w.weight_packed": ("I32", (64, 8)), "w.weight_scale": ("BF16", (64, 2))}, quantized=True)
+    assert isinstance(fact, Unknown)
+    assert "I32" in fact.why
+
+
+def test_the_digest_sees_a_header_a_size_and_the_config() -> None:
+    """It changes with each of them, and not with the order in which shards are read."""
+    one, two = shard("a", {"w": ("BF16", (4,))}), shard("b", {"v": ("BF16", (4,))})
+    whole = digest((one, two), "{}")
+    assert digest((two, one), "{}") == whole
+    others = (
+        digest((one, two), '{"a": 1}'),
+        digest((one,), "{}"),
+        digest((one, replace(two, size_bytes=1)), "{}"),
+        digest((one, replace(two, head_sha256="0")), "{}"),
+        digest((one, replace(two, name="c")), "{}"),
+    )
+    assert len({whole, *others}) == 6
+
+
+def test_a_tail_of_zeros() -> None:
+    """Never written blocks; merely zero warns, because a padded vocabulary can look so."""
+    seen = shard("a", {"w": ("BF16", (4,))})
+    assert tail_finding(seen) is None
+    zero, unwritten = tail_finding(replace(seen, tail=Tail.ZERO)), tail_finding(replace(seen, tail=Tail.UNWRITTEN))
+    assert zero is not None
+    assert unwritten is not None
+    assert (zero.code, zero.blocks, unwritten.code, unwritten.blocks) == (
+        "shard.zero-tail",
+        False,
+        "shard.zero-tail",
+        True,
+    )
+
+
+def test_the_index_decides_which_files_count() -> None:
+    """With an index its files are the checkpoint; others are left out, missing ones are named."""
+    index = '{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}'
+    files = weight_files(("1.safetensors", "old.safetensors", "x.txt"), index)
+    assert (files.present, files.missing, files.ignored) == (
+        ("1.safetensors",),
+        ("2.safetensors",),
+        ("old.safetensors",),
+    )
+
+
+def test_without_an_index_the_numbering_does() -> None:
+    """`-of-00003` tells that the third is missing."""
+    names = tuple(f"model-0000{n}-of-00003.safetensors" for n in (1, 2))
+    assert weight_files(names, None).missing == ("model-00003-of-00003.safetensors",)
+    assert weight_files(names, "no index at all").missing == ("model-00003-of-00003.safetensors",)
+
+
+def test_mistrals_second_copy_is_left_out() -> None:
+    """consolidated.safetensors beside a Hugging Face set holds the same weights again; alone it is the checkpoint."""
+    assert weight_files(("consolidated.safetensors", "model.safetensors"), None).present == ("model.safetensors",)
+    assert weight_files(("consolidated.safetensors",), None).present == ("consolidated.safetensors",)
