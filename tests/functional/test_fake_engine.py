@@ -309,6 +309,16 @@ def test_hung_requests_leave_health_good(start: Callable[..., Running]) -> None:
     assert engine.request("GET", "/health")[0] == 200
 
 
+def test_keeps_what_polls_it_out_of_the_log(start: Callable[..., Running]) -> None:
+    """The access log leaves out the endpoints it was told to, and /metrics speaks vLLM's names."""
+    engine = start("--disable-access-log-for-endpoints", "/health").wait_ready()
+    status, text = engine.request("GET", "/metrics")
+    assert status == 200
+    assert 'vllm:num_requests_running{engine="0",model_name="m"} 0.0' in text
+    assert "GET /health" not in engine.log
+    assert "GET /metrics" in engine.log
+
+
 def test_log_flood_and_import_error(start: Callable[..., Running], home: Any) -> None:
     """It writes as much log as asked, and `import vllm` fails with the given words."""
     engine = start(FAKE_LOG_FLOOD="100000").wait_ready()

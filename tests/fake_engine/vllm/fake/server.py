@@ -20,13 +20,14 @@ ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the 
 
 @dataclass(slots=True)
 class Service:
-    """What all requests share. kill_engine: makes the EngineCore process die now."""
+    """What all requests share. quiet: paths kept out of the log. kill_engine: makes the EngineCore process die now."""
 
     cues: Cues
     model_path: str
     names: tuple[str, ...]
     max_model_len: int
     api_key: str
+    quiet: frozenset[str]
     kill_engine: Callable[[], None]
     dead: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -262,6 +263,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        if self.path.partition("?")[0] in self.service.quiet:
+            return
         phrase = self.responses.get(int(code), ("",))[0]
         raw(f'INFO:     {self.client_address[0]}:{self.client_address[1]} - "{self.requestline}" {code} {phrase}\n')
 
@@ -375,7 +378,10 @@ def metrics(service: Service) -> str:
         ("counter", "vllm:prompt_tokens_total", service.prompt_tokens),
         ("counter", "vllm:generation_tokens_total", service.generated_tokens),
     )
-    return "".join(f"# TYPE {name} {kind}\n{name}{{{labels}}} {float(value)}\n" for kind, name, value in rows)
+    text = "".join(f"# TYPE {name} {kind}\n{name}{{{labels}}} {float(value)}\n" for kind, name, value in rows)
+    blocks = 8 * service.max_model_len // 128
+    config = f'block_size="128",cache_dtype="auto",engine="0",num_gpu_blocks="{blocks}"'
+    return f"{text}# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{{{config}}} 1.0\n"
 
 
 class Server(ThreadingHTTPServer):

@@ -16,6 +16,7 @@ class FrontendArgs:
     chat_template: str | None = None
     tool_call_parser: str | None = None
     enable_auto_tool_choice: bool = False
+    disable_access_log_for_endpoints: str | None = None
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -183,6 +183,7 @@ def bring_up(api: ApiServer) -> tuple[Server, Service]:
         names=tuple(args.served_model_name or [args.model]),
         max_model_len=int(str(resolved["max_model_len"])),
         api_key=key_from(os.environ, args.api_key),
+        quiet=frozenset((args.disable_access_log_for_endpoints or "").split(",")),
         kill_engine=lambda: os.kill(core.pid, signal.SIGUSR1),
     )
     host = f"[{args.host}]" if ":" in (args.host or "") else args.host or "127.0.0.1"
