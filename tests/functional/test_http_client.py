@@ -227,6 +227,15 @@ def test_stream_in_pieces() -> None:
     assert served.seen[0].body["stream_options"] == {"include_usage": True}
 
 
+def test_a_token_without_text_is_an_arrival() -> None:
+    """Random weights under `ignore_eos` may say nothing but special tokens; the closing chunk is no token."""
+    pieces = (plain_delta(""), plain_delta(""), plain_delta("", "length"), event({"choices": [], "usage": USAGE}))
+    with endpoint(streams(*pieces, DONE)) as served, client(served.url) as made:
+        reply = made.stream(PLAIN)
+    assert isinstance(reply, Answer)
+    assert (reply.text, len(reply.arrivals)) == ("", 2)
+
+
 def test_chat_stream() -> None:
     """The delta that only names the role is no arrival; reasoning, text and log-probabilities add up."""
 

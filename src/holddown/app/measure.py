@@ -22,11 +22,11 @@ def measure(client: Client, model_name: str, say: Progress, budget_s: float = DE
         return Measured((), failures([warm]))
     say(f"measuring: {len(single.asks)} requests of {single.output_tokens} tokens, one at a time")
     alone = [client.stream(ask) for ask in single.asks]
-    first = crowd_load(model_name, single.output_tokens)
+    first = crowd_load(model_name, single)
     say(f"measuring: requests of {first.output_tokens} tokens, {CONCURRENCY} at once")
     crowd = _at_once(client, first.asks)
     left_s = budget_s - busy_seconds(alone) - busy_seconds(crowd)
-    crowd += _at_once(client, more_crowd_load(model_name, first.output_tokens, crowd, left_s).asks)
+    crowd += _at_once(client, more_crowd_load(model_name, first, crowd, left_s).asks)
     return Measured(measurements(alone, 1) + measurements(crowd, CONCURRENCY), failures([*alone, *crowd]))
 
 

@@ -317,7 +317,10 @@ class _StreamParts:
         text = _text(delta.get("content"), choice.get("text"))
         reasoning = _text(delta.get("reasoning"), delta.get("reasoning_content"))
         logprobs = _logprobs(choice.get("logprobs"))
-        if text or reasoning or logprobs or _list(choice.get("token_ids")):
+        # a plain completion is sent an empty text for a token that has none to show: a special one under `ignore_eos`,
+        # or the first part of a character. In a chat an empty delta only names the role.
+        hidden_token = "text" in choice and not choice.get("finish_reason")
+        if text or reasoning or logprobs or hidden_token:
             self.arrivals.append(arrived_at)
         self.text.append(text)
         self.reasoning.append(reasoning)

@@ -26,10 +26,19 @@ from holddown.verify.judge import failed, refusal_text, shown, top_text
 from holddown.verify.verdict import Outcome, Verdict
 
 SENTENCE_SHARE = 0.5
+"""Measured on vLLM 0.32, CPU, bfloat16 (vocabulary 49152, guessing -10.8, so the limit is -5.4 nats per token):
+SmolLM2-135M-Instruct, a very small sound model, -2.1 to -2.8; random weights of the same shape -10.7 to -10.9. The same
+SmolLM2 with the rows of its Q and K projections permuted is at -3.1: damage as mild as that cannot be told from a
+weaker model without a reference, and passes."""
 ANSWER_SHARE = 0.4
-REPEATED_SHARE = 0.5
+"""Limit -4.3 there. SmolLM2 is at -0.2 to -1.2 in its own answers, random weights at -8.7 to -8.8."""
+REPEATED_SHARE = 0.6
+"""SmolLM2 has 0.00 in chat, and 0.69 in one continuation in six ("She loved to play in the sun." four times in 28
+tokens): hence a limit above a half, short answers, and the majority. Random weights: 0.96."""
 RUN_SHARE = 0.5
+"""SmolLM2: 0.01 to 0.03. Known breakage prints `!!!!!!!!`."""
 FOREIGN_SHARE = 0.5
+"""SmolLM2: 0.00, though it may begin in French what it was asked in English: Latin letters, so not this fault."""
 _NGRAM = 3
 _FEW_TOKENS = 8
 _USUAL_VOCAB_SIZE = 32_000
@@ -120,7 +129,7 @@ def judge(next_token: Reply, sentences: Sequence[Reply], answers: Sequence[Reply
         for part in (
             _sentences_text(echoed, guessing, known=isinstance(vocab_size, Known)),
             f"{len(heard) - len(unsound)} of {len(heard)} answers sound",
-            *(f"{shown(said.text)}: {', '.join(faults(said, guessing))}" for said in unsound),
+            *(f"{shown(said.text)} {', '.join(faults(said, guessing))}" for said in unsound[:1]),
             _next_token_text(next_token),
         )
         if part

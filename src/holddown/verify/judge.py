@@ -1,6 +1,7 @@
 """Answers in, verdicts out. Coherence is in `coherence`."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from holddown.base.evidence import Unknown
@@ -12,10 +13,12 @@ from holddown.verify.verdict import Outcome, Verdict
 NEAR_TIE_NATS = 0.25
 """Closer than this, two kernels of one engine may choose differently and both be right.
 
-Source: bfloat16 has 8 significant bits, so logits between 16 and 32 are 0.125 apart; two such steps. (Seen: SmolLM2 on
-vLLM 0.32 begins one answer with "The" or with "L", depending on whether the prompt came from the prefix cache.)
+Source: bfloat16 has 8 significant bits, so logits between 16 and 32 are 0.125 apart; two such steps. Seen: "What is the
+capital of France?" to SmolLM2 begins with "The" or with "L" at equal probability; the second prefill of a question may
+have another shape than the first, since the prefix cache has served a part of it.
 """
 _STOP_WORDS_BEFORE = 2
+_CUT_FROM, _CUT_TO = 3, 7
 _SHOWN_CHARACTERS = 60
 
 
@@ -90,13 +93,12 @@ def stop_from(reply: Reply) -> str | None:
     """A piece of an answer just seen, early in it, that must therefore come again; None where there is none to cut."""
     if isinstance(reply, Refusal):
         return None
-    words = reply.text.split()
-    for index in range(min(_STOP_WORDS_BEFORE, len(words) - 1), 0, -1):
-        # with the space before it, as it stands in the text; a word that comes earlier too would stop there already
-        candidate = f" {words[index]}"
-        if candidate in reply.text:
-            return candidate
-    return None
+    # with the white space before it, as it stands in the text: within a word it might come earlier by chance
+    words = re.findall(r"\s\S+", reply.text)
+    if words:
+        return str(words[min(_STOP_WORDS_BEFORE, len(words)) - 1])
+    # random weights, or a language that writes no spaces
+    return reply.text[_CUT_FROM:_CUT_TO] if len(reply.text) > 2 * _CUT_TO else None
 
 
 def stop_sequence(stop: str | None, first: Reply, reply: Reply) -> Verdict:

@@ -71,6 +71,14 @@ def test_a_fast_machine_is_asked_for_more() -> None:
     assert len(fast.streamed) > len(slow.streamed)
 
 
+def test_a_slow_prefill_is_given_short_prompts() -> None:
+    """A CPU at 25 ms per prompt token would spend the budget on eight long prompts; a GPU gets them."""
+    slow, fast = FakeClient(streams=Machine(0.5, 0.05)), FakeClient(streams=Machine(0.02, 0.05))
+    measured(slow)
+    measured(fast)
+    assert len(slow.streamed[1].prompt) * 4 < len(fast.streamed[1].prompt)
+
+
 def test_a_refused_warm_up_measures_nothing_and_says_so() -> None:
     """No figure is better than one of a broken endpoint."""
     result = measured(FakeClient(lambda ask: Refusal(503, "busy")))

@@ -118,7 +118,15 @@ def test_missing_usage_fails() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("The sea is wide", " is"), ("one two", " two"), ("alone", None), ("", None), ("a\nb c", " c")],
+    [
+        ("The sea is wide", " is"),
+        ("one two", " two"),
+        ("alone", None),
+        ("", None),
+        ("a\nb c", " c"),
+        ("la\nla\nla", "\nla"),
+        ("reallyreallyreally", "llyr"),
+    ],
 )
 def test_stop_is_cut_from_what_was_said(text: str, expected: str | None) -> None:
     """It stands in the answer with the space before it, so it must come again."""
