@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -251,6 +252,38 @@ def test_two_installations_of_one_engine_do_not_mix(tmp_path: Path) -> None:
         holder.communicate(b"\n")
 
     assert caught.value.code == "engine.install-running"
+
+
+def test_the_lock_is_held_as_long_as_an_orphaned_pip_works(tmp_path: Path) -> None:
+    """SIGKILL of holddown leaves its pip running: a second installation is refused, not begun in that one's way."""
+    folder = tmp_path / "x@1"
+    killed = (
+        "import sys; from pathlib import Path; from holddown.edges.engines import install\n"
+        "folder = Path(sys.argv[1])\n"
+        "with install._alone(folder) as lock:\n"
+        "    folder.mkdir()\n"
+        "    install._Steps(folder, lambda line: None, lock).run('pip', ['sleep', '60'])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", killed, str(folder)]) as holder:
+        orphan = _child_of(holder.pid)
+        holder.kill()
+    try:
+        with pytest.raises(EngineError) as caught:
+            install_recipe(a_recipe("x"), "1", folder, Heard())
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+
+    assert caught.value.code == "engine.install-running"
+
+
+def _child_of(pid: int) -> int:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+        if children:
+            return int(children[0])
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} started no child")
 
 
 def fake_engine(folders: EngineFolders) -> Engine:

@@ -34,6 +34,7 @@ def test_every_row_names_its_source(table: EngineTable) -> None:
 
     assert [row for row in rows if not row.source.strip()] == []
     assert table.cpu_kv_bytes_source
+    assert table.twins_source
 
 
 @TABLES

@@ -92,5 +92,5 @@ def located(output: str) -> Located | None:
         return None
     try:
         return load(Located, json.loads(lines[-1]))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -92,7 +92,7 @@ def read_string(file: SourceFile, name: str) -> str | None:
 def _tree(file: SourceFile) -> ast.Module:
     try:
         return ast.parse(file.text)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EngineError(
             "a file of the engine cannot be read as Python",
             code="engine.source",

@@ -55,12 +55,15 @@ class PhaseLine:
 @dataclass(frozen=True, slots=True)
 class EngineTable:
     """kind: the adapter. package: what Python imports. cpu_kv_bytes_since: the first version whose CPU build takes
-    the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable."""
+    the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable. twins_since: the first version
+    whose parser adds `--disable-x` to every `--enable-x` and the other way round."""
 
     kind: str
     package: str
     cpu_kv_bytes_since: str
     cpu_kv_bytes_source: str
+    twins_since: str
+    twins_source: str
     recipes: tuple[Recipe, ...]
     gone_flags: tuple[GoneFlag, ...]
     owned_flags: tuple[OwnedFlag, ...]

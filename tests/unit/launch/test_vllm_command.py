@@ -169,6 +169,19 @@ def test_a_removed_flag_that_this_build_has_is_no_finding() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "argument"), [("true", "--disable-log-requests"), ("false", "--enable-log-requests")]
+)
+def test_a_parser_that_makes_twins_takes_the_other_word(value: str, argument: str) -> None:
+    """From 0.33 on `--disable-x` exists wherever `--enable-x` does; before, the same words block."""
+    flags = (Flag("--enable-log-requests", ("true", "false")),)
+    plan = a_plan(wish("disable-log-requests", value))
+
+    assert unknown_flags(plan, engine_facts("cuda", "0.33.0", flags)) == ()
+    assert launched(plan, engine_facts("cuda", "0.33.0", flags)).argv[-1] == argument
+    assert len(unknown_flags(plan, engine_facts("cuda", "0.32.0", flags))) == 1
+
+
+@pytest.mark.parametrize(
     "setting",
     [
         wish("max_model_len", "5"),

@@ -56,6 +56,11 @@ CORE = "(EngineCore_DP0 pid=31) INFO 11-29 14:22:42 [core.py:114] "
             "(APIServer pid=7) INFO 02-03 04:05:06 [a.py:1] Starting vLLM server on http://127.0.0.1:8",
             PhaseSeen(Phase.SERVER, detail="http://127.0.0.1:8"),
         ),
+        (
+            "(EngineCore_DP0 pid=31) (RayWorkerWrapper pid=9, ip=192.0.2.2) INFO 02-03 04:05:06 [m.py:1] "
+            "Starting to load model /m...",
+            PhaseSeen(Phase.WEIGHTS),
+        ),
         ("(APIServer pid=2979) INFO:     Application startup complete.", PhaseSeen(Phase.SERVER)),
     ],
 )

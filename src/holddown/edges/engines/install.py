@@ -46,13 +46,13 @@ def install_recipe(recipe: Recipe, version: str, folder: Path, progress: Progres
             seen=f"{sys.executable}, Python {sys.version.split()[0]}",
             do=f"apt install python{sys.version_info.major}.{sys.version_info.minor}-venv",
         )
-    with _alone(folder):
+    with _alone(folder) as lock:
         _check_room(recipe, folder)
         if folder.exists():
             progress(f"removing what an unfinished installation left in {folder}")
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-        steps = _Steps(folder, progress)
+        steps = _Steps(folder, progress, lock)
         steps.run("making a virtual environment", [sys.executable, "-m", "venv", str(folder / "venv")])
         python = folder / "venv" / "bin" / "python"
         _install(recipe, version, python, steps)
@@ -92,8 +92,9 @@ def _install_torch(pin: str, index: str, pip: Sequence[str], steps: "_Steps") ->
 class _Steps:
     """Runs one command after another, with everything they print in one log, and a sign of life every few seconds."""
 
-    def __init__(self, folder: Path, progress: Progress) -> None:
+    def __init__(self, folder: Path, progress: Progress, lock: int) -> None:
         self.folder = folder
+        self._lock = lock
         self._log = folder / _LOG
         self._progress = progress
 
@@ -117,7 +118,14 @@ class _Steps:
             log.write(f"\n$ {' '.join(command)}\n".encode())
             log.flush()
             process = subprocess.Popen(
-                command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                cwd="/",
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # when we are killed, pip works on: the lock must be held as long as it does
+                pass_fds=(self._lock,),
             )
             try:
                 code = self._wait(process, what, began)
@@ -175,8 +183,8 @@ def _folder_bytes(folder: Path) -> int:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One installation into a folder at a time. The lock goes with the process, so a killed one leaves none."""
+def _alone(folder: Path) -> Iterator[int]:
+    """One installation into a folder at a time: the lock's descriptor. It goes with the last process that has it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f".{folder.name}.lock", "w", encoding="utf-8") as lock:
         try:
@@ -188,7 +196,7 @@ def _alone(folder: Path) -> Iterator[None]:
                 seen=str(folder / _LOG),
                 do=f"follow it: tail -f {folder / _LOG}",
             ) from error
-        yield
+        yield lock.fileno()
 
 
 def _check_room(recipe: Recipe, folder: Path) -> None:

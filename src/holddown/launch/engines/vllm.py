@@ -23,9 +23,11 @@ _PARALLEL = (
     ("pipeline-parallel-size", "pipeline_parallel_size"),
     ("data-parallel-size", "data_parallel_size"),
 )
-# `(EngineCore pid=3122) INFO 11-29 14:22:42 [core.py:114] message`; uvicorn's and tqdm's lines have less of it
+# `(EngineCore pid=3122) INFO 11-29 14:22:42 [core.py:114] message`; uvicorn's and tqdm's lines have less of it,
+# and Ray puts a second process in front: `(EngineCore pid=31) (RayWorkerWrapper pid=9, ip=192.0.2.2) INFO ...`
 _PREFIX = re.compile(
-    r"^(?:\([^)]*pid=\d+\)\s+)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?: \[[^\]]+\])? )?"
+    r"^(?:\([^)]*pid=\d+[^)]*\)\s+)*"
+    r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?: \[[^\]]+\])? )?"
 )
 
 
@@ -110,6 +112,9 @@ def _kv_variable(setting: Setting, facts: EngineFacts) -> EnvVar:
 def _argument(setting: Setting, facts: EngineFacts) -> list[str]:
     """`true` -> `--flag`; `false` -> `--no-flag`, or nothing where the flag can only be turned on."""
     flag = _flag(setting.name, facts)
+    twin = _twin(_bare(setting.name), facts) if flag is None else None
+    if twin is not None:
+        return [f"--{setting.name}" if setting.value == "true" else twin.name]
     is_switch = "." not in setting.name and (flag is None or not flag.choices or "true" in flag.choices)
     if is_switch and setting.value == "true":
         return [f"--{setting.name}"]
@@ -148,6 +153,16 @@ def _flag(name: str, facts: EngineFacts) -> Flag | None:
     return next((flag for flag in facts.flags if _bare(flag.name) == wanted), None)
 
 
+def _twin(bare: str, facts: EngineFacts) -> Flag | None:
+    """`--enable-x` for `disable-x` and the other way round, where the parser makes one of the other."""
+    if version_key(facts.version) < version_key(_table().twins_since):
+        return None
+    for one, other in (("disable-", "enable-"), ("enable-", "disable-")):
+        if bare.startswith(one):
+            return _flag(other + bare.removeprefix(one), facts)
+    return None
+
+
 def _refused(setting: Setting, facts: EngineFacts) -> Iterator[Finding]:
     if _VARIABLE.fullmatch(setting.name):
         return
@@ -165,7 +180,7 @@ def _refused(setting: Setting, facts: EngineFacts) -> Iterator[Finding]:
         return
     if setting.name == _KV_BYTES and _takes_kv_as_variable(facts):
         return
-    flag = _flag(bare, facts) or (_flag(bare.removeprefix("no-"), facts) if bare.startswith("no-") else None)
+    flag = _flag(bare, facts) or _flag(bare.removeprefix("no-"), facts) or _twin(bare, facts)
     if flag is None:
         yield _unknown(bare, setting, facts)
     elif flag.choices and "." not in setting.name and not _allows(flag, setting.value):

@@ -1,0 +1,59 @@
+"""Whatever an engine or an interpreter prints, our readers give an answer or none; they never fail."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from holddown.base.errors import EngineError
+from holddown.facts.engine import version_key
+from holddown.facts.engine_locate import Located, located
+from holddown.facts.engine_source import SourceFile, read_architectures, read_flags
+from holddown.launch.engines.vllm import phase
+from holddown.launch.phases import PhaseSeen
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+
+
+@given(st.text())
+@example("Loading safetensors checkpoint shards: | 1/" + "9" * 5000 + " [")
+def test_any_line_has_a_phase_or_none(line: str) -> None:
+    """A log line is a phase with sane counts, or nothing."""
+    seen = phase(line)
+
+    assert seen is None or (isinstance(seen, PhaseSeen) and seen.done >= 0 and seen.total >= 0)
+
+
+@given(st.text())
+@example("[" * 100_000)
+def test_any_output_is_an_answer_or_none(output: str) -> None:
+    """What a program that is no Python prints does not break us."""
+    assert isinstance(located(output), Located | None)
+
+
+@given(st.text())
+@example("(" * 300)
+@example("x" + "+x" * 20_000)
+def test_any_text_is_source_or_an_obstacle(text: str) -> None:
+    """A damaged file of an engine is an EngineError, never a crash of ours."""
+    try:
+        read_flags([SourceFile("a", text)], [SourceFile("b", text)])
+        read_architectures(SourceFile("c", text))
+    except EngineError as error:
+        assert error.code == "engine.source"
+
+
+@given(st.lists(NAMES, unique=True))
+def test_every_declared_option_is_read_once(names: list[str]) -> None:
+    """As many options as the parser adds, sorted."""
+    lines = [f'p.add_argument("--{name}")' for name in names] * 2
+
+    flags = read_flags([SourceFile("a", "\n".join(lines))], [])
+
+    assert [flag.name for flag in flags] == sorted(f"--{name}" for name in names)
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=4), st.sampled_from(["", "rc1", ".dev3", ".post2"]))
+def test_a_version_equals_itself_with_a_build_label(release: list[int], rest: str) -> None:
+    """A local label never changes the order."""
+    version = ".".join(map(str, release)) + rest
+
+    assert version_key(version) == version_key(version + "+cu130")
