@@ -6,6 +6,7 @@ from typing import Protocol
 from holddown.facts.answers import Ask, Reply
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.fetched import FetchedModel
+from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, NotEnded, Removed, Traces
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
 from holddown.launch.lifecycle import Exit, ProcessRef
@@ -46,6 +47,19 @@ class Host(Protocol):
         """Who listens where a bind to (host, port) would fail, as text for a person; None when it is free."""
 
     def path_exists(self, path: str) -> bool: ...
+
+
+class Leftovers(Protocol):
+    """What engines left behind. Looking is free; `remove` and `end` check again that they act on what was judged."""
+
+    def look(self, processes: tuple[ProcessFacts, ...]) -> Traces: ...
+
+    def held(self, pid: int) -> Held: ...
+
+    def remove(self, file: FoundFile) -> Removed | Kept: ...
+
+    def end(self, targets: Sequence[ProcessFacts]) -> tuple[Ended | NotEnded, ...]:
+        """SIGTERM, and SIGKILL to those that are still there after ten seconds."""
 
 
 class Checkpoints(Protocol):

@@ -49,6 +49,12 @@ def host() -> ports.Host:
     return LocalHost()
 
 
+def leftovers() -> ports.Leftovers:
+    from holddown.edges.leftovers.local import LocalLeftovers
+
+    return LocalLeftovers()
+
+
 def checkpoints() -> ports.Checkpoints:
     from holddown.edges.checkpoints.local import LocalCheckpoints
 

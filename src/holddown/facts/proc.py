@@ -4,10 +4,15 @@ from dataclasses import dataclass
 
 from holddown.base.evidence import Fact, Unknown, from_file
 
+_PF_KTHREAD = 0x00200000
+
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What /proc/PID/stat says. started_at: clock ticks since boot; rss_pages: resident memory in pages."""
+    """What /proc/PID/stat says. started_at: clock ticks since boot; rss_pages: resident memory in pages.
+
+    kernel: a thread of the kernel itself: it has no files, no memory of its own, and cannot be signalled.
+    """
 
     pid: int
     name: str
@@ -16,6 +21,7 @@ class Stat:
     session: int
     started_at: int
     rss_pages: int
+    kernel: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Mount:
 def read_stat(text: str) -> Stat:
     """Fields after the name are counted from its last parenthesis: a name may hold spaces and parentheses itself.
 
-    Source: proc_pid_stat(5); state is field 3, ppid 4, session 6, starttime 22, rss 24.
+    Source: proc_pid_stat(5); state is field 3, ppid 4, session 6, flags 9, starttime 22, rss 24; PF_KTHREAD in the
+    kernel's sched.h.
     Raises: ValueError when the line is cut short.
     """
     opening, closing = text.find("("), text.rfind(")")
@@ -64,6 +71,7 @@ def read_stat(text: str) -> Stat:
         session=int(after[3]),
         started_at=int(after[19]),
         rss_pages=int(after[21]),
+        kernel=bool(int(after[6]) & _PF_KTHREAD),
     )
 
 

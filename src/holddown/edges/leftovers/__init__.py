@@ -1,0 +1,1 @@
+"""Traces that engines leave on this machine, and their removal."""
