@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from holddown import ports
-from holddown.base.errors import UsageError
+from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding, Severity, blocking
 from holddown.facts.machine import MachineFacts
 from holddown.facts.model import ModelFacts
 from holddown.launch.engines import adapter
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.choose import plan as choose
-from holddown.plan.plan import NoPlan, Plan
+from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.preflight import GpuClaim, Ground, preflight
 from holddown.plan.settings import OWN
 from holddown.plan.wishes import Candidate, Wishes
@@ -68,12 +68,11 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     doors.say(f"inspecting {request.path}")
     inspection = doors.checkpoints.inspect(request.path)
     machine = doors.host.facts((request.path, *folders))
-    engines = doors.engines.all()
-    candidates = [Candidate(engine, doors.probe.facts(engine, doors.say)) for engine in engines]
+    candidates, broken = _candidates(request.wishes.engine, doors)
     claims = gpu_claims(doors.store)
     plan = choose(inspection.model, machine, candidates, request.wishes, claims)
     if isinstance(plan, NoPlan):
-        return plan
+        return replace(plan, rejected=plan.rejected + broken)
     candidate = next(each for each in candidates if each.engine.ref == plan.engine)
     port, moved = _port(request, doors.host)
     engine = adapter(candidate.engine.kind)
@@ -98,6 +97,21 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
         *moved,
     )
     return Prepared(inspection.model, machine, candidate, replace(plan, findings=findings), spec, findings)
+
+
+def _candidates(wished: str, doors: Doors) -> tuple[list[Candidate], tuple[Rejected, ...]]:
+    """Every registered build with its facts; of the one that was asked for, where one was. One that is broken is no
+    reason to refuse the others."""
+    engines = doors.engines.all()
+    named = [engine for engine in engines if wished in (engine.name, engine.ref)]
+    candidates: list[Candidate] = []
+    broken: list[Rejected] = []
+    for engine in named or engines:
+        try:
+            candidates.append(Candidate(engine, doors.probe.facts(engine, doors.say)))
+        except EngineError as error:
+            broken.append(Rejected(engine.ref, f"{error.what}: {error.seen}"))
+    return candidates, tuple(broken)
 
 
 def gpu_claims(store: ports.Store) -> Mapping[int, str]:

@@ -1,7 +1,8 @@
 """What an installed engine is and takes, read from its own files."""
 
-import re
 from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
 
 from holddown.base.evidence import Fact
 
@@ -42,7 +43,8 @@ class EngineFacts:
 
     device: `cuda`, `cpu` or another platform this build was made for. package_dir: where its package lies.
     import_error: empty when importing works, else the last lines of the traceback.
-    architectures: names from config.json that it has code for. fingerprint: changes when the installation does.
+    architectures: names from config.json that it has code for. quantization_methods: as `quant_method` names them,
+    with those that an installed plug-in adds. fingerprint: changes when the installation does.
     """
 
     version: str
@@ -64,17 +66,12 @@ class EngineFacts:
         return any(flag.name.lstrip("-").replace("_", "-") == wanted for flag in self.flags)
 
 
-def version_key(version: str) -> tuple[tuple[int, ...], int, str]:
+def version_key(version: str) -> Version:
     """Orders versions by age: 0.9.2 < 0.16.0.dev5 < 0.16.0rc1 < 0.16.0 = 0.16.0+cpu < 0.32.0.
 
-    Source: the order of PEP 440, without epochs, and local labels (`+cu129`) not compared.
+    Local labels (`+cu129`) say how a build was made, not how new it is. What is no version comes before all.
     """
-    public = version.split("+", 1)[0]
-    match = re.match(r"v?(\d+(?:\.\d+)*)(.*)", public)
-    if match is None:
-        return (), 0, public
-    release, rest = [int(part) for part in match[1].split(".")], match[2].lstrip(".-_")
-    while release and release[-1] == 0:
-        release.pop()
-    rank = 0 if rest.startswith("dev") else 3 if rest.startswith("post") else 1 if rest else 2
-    return tuple(release), rank, rest
+    try:
+        return Version(Version(version).public)
+    except InvalidVersion:
+        return Version("0.dev0")

@@ -71,6 +71,15 @@ def read_architectures(registry: SourceFile) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def read_literal(file: SourceFile, name: str) -> tuple[str, ...]:
+    """The words of `name = Literal[...]`, in their order; none where the module has no such name.
+
+    Raises: EngineError when the file is not Python.
+    """
+    types = _types([_tree(file)])
+    return _choices_of_type(types.aliases[name], types) if name in types.aliases else ()
+
+
 def read_string(file: SourceFile, name: str) -> str | None:
     """The text that the module assigns to `name`; None where it assigns none (`cuda = None`) or does not name it.
 

@@ -1,7 +1,8 @@
 """Which of the registered builds runs this checkpoint here, and how."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from packaging.version import Version
 
 from holddown.base.evidence import Known, known_or
 from holddown.base.units import GIB, size_text
@@ -43,7 +44,7 @@ def plan(
     return _plan(model, *chosen, wishes, tuple(rejected))
 
 
-def _preference(candidate: Candidate) -> tuple[bool, bool, Any, float]:
+def _preference(candidate: Candidate) -> tuple[bool, bool, Version, float]:
     # one that cannot be imported comes last: where it is all there is, preflight says what is wrong with it
     return (
         not candidate.facts.import_error,

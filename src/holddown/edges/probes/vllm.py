@@ -12,7 +12,7 @@ from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
-from holddown.facts.engine_source import SourceFile, read_architectures, read_flags, read_string
+from holddown.facts.engine_source import SourceFile, read_architectures, read_flags, read_literal, read_string
 from holddown.ports import Progress
 
 _LOCATE_TIMEOUT_S = 60
@@ -21,8 +21,10 @@ _IMPORT_TIMEOUT_S = 600
 _TRACEBACK_LINES = 5
 _ARGUMENTS = "engine/arg_utils.py"
 _REGISTRY = "model_executor/models/registry.py"
+_QUANTIZATION = "model_executor/layers/quantization/__init__.py"
+_PLUGINS = {"gguf": "vllm_gguf_plugin", "bitsandbytes": "vllm_bnb_plugin"}
 # Grows when the facts' meaning or the reader changes, so that what an older holddown cached is read anew.
-_READER = "2"
+_READER = "3"
 
 
 class VllmProbe:
@@ -141,7 +143,16 @@ def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
             [_source(path) for path in argument_paths], [_source(path) for path in _python_files(package / "config")]
         ),
         architectures=read_architectures(_source(package / _REGISTRY)),
+        quantization_methods=_quantization_methods(package, where),
     )
+
+
+def _quantization_methods(package: Path, where: Located) -> tuple[str, ...]:
+    """vLLM's own, and those that became plug-ins. Source: vLLM 0.32's registry names vllm-gguf-plugin for GGUF."""
+    path = package / _QUANTIZATION
+    own = read_literal(_source(path), "QuantizationMethods") if path.is_file() else ()
+    added = [method for method, plugin in _PLUGINS.items() if any(plugin in name for name in where.installed)]
+    return (*own, *added)
 
 
 def _argument_files(package: Path) -> list[Path]:
