@@ -10,7 +10,7 @@ from fakes.checkpoint_bytes import LLAMA, framed, gguf_head, safetensors_head
 from holddown.base.errors import CheckpointError
 from holddown.base.finding import Finding
 from holddown.facts import gguf, safetensors
-from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts, weight_files
+from holddown.facts.checkpoint import INDEX, TEXTS, DirectorySeen, TextFile, directory_facts, read_index, weight_files
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.hf_config import read_config
 from holddown.facts.model import Inspection
@@ -109,8 +109,9 @@ def test_a_whole_directory(texts: list[tuple[str, str]], with_shard: bool) -> No
     header = safetensors.read_header("model.safetensors", 10**6, SHARD)
     assert not isinstance(header, gguf.GgufHeader)
     shards = (ShardSeen("model.safetensors", 10**6, "", header, Tail.DATA),) if with_shard else ()
-    weights = weight_files(names, dict(texts).get(TEXTS[-1]))
+    index = read_index(next((file for file in files if file.name == INDEX), None))
+    weights = weight_files(names, index)
     try:
-        directory_facts(DirectorySeen("/m", names, files, weights, shards[: len(weights.present)]))
+        directory_facts(DirectorySeen("/m", names, files, index, weights, shards[: len(weights.present)]))
     except CheckpointError as error:
         assert error.code == "checkpoint.no-weights"

@@ -1,5 +1,6 @@
 """A Hugging Face directory: what its files say, put together into facts and every fault at once."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from holddown.base.errors import CheckpointError
@@ -82,6 +83,7 @@ class DirectorySeen:
     path: str
     file_names: tuple[str, ...]
     texts: tuple[TextFile, ...]
+    index: WeightMap | Finding | None
     files: WeightFiles
     shards: tuple[ShardSeen, ...]
 
@@ -90,31 +92,34 @@ class DirectorySeen:
         return next((file.text for file in self.texts if file.name == name and not file.fault), None)
 
 
-def weight_map(text: str) -> WeightMap:
-    """Raises: ValueError saying what is wrong with the index."""
-    placed = json_object(text).get("weight_map")
-    if not isinstance(placed, dict) or not all(shard.__class__ is str for shard in placed.values()):
-        raise ValueError("it has no weight_map from tensor names to file names")
+def read_index(file: TextFile | None) -> WeightMap | Finding | None:
+    """What the index says, or why it cannot be read; None where there is none."""
+    if file is None:
+        return None
+    try:
+        if file.fault:
+            raise ValueError(file.fault)
+        placed = json_object(file.text).get("weight_map")
+        if not isinstance(placed, dict) or not set(map(type, placed.values())) <= {str}:
+            raise ValueError("it has no weight_map from tensor names to file names")
+    except ValueError as error:
+        what = f"{INDEX} cannot be read"
+        return Finding("index.unreadable", Severity.BLOCK, INDEX, what, str(error), get_again(INDEX))
     return WeightMap(tuple(placed), tuple(placed.values()))
 
 
-def weight_files(file_names: tuple[str, ...], index_text: str | None) -> WeightFiles:
+def weight_files(file_names: tuple[str, ...], index: WeightMap | Finding | None) -> WeightFiles:
     """Which safetensors files make up the checkpoint.
 
     With an index, those that it names: engines load no others. Without one, all there are; Mistral's own
     `consolidated*.safetensors` beside a Hugging Face set hold the same weights once more and are left out.
     """
     there = tuple(sorted(name for name in file_names if name.endswith(".safetensors")))
-    if index_text is not None:
-        try:
-            named = tuple(sorted(set(weight_map(index_text).shards)))
-        except ValueError:
-            named = ()
-        if named:
-            known = set(there)
-            present = tuple(name for name in named if name in known)
-            missing = tuple(name for name in named if name not in known)
-            return WeightFiles(present, missing, tuple(name for name in there if name not in set(named)), INDEX)
+    if isinstance(index, WeightMap) and index.shards:
+        named = set(index.shards)
+        present = tuple(name for name in there if name in named)
+        ignored = tuple(name for name in there if name not in named)
+        return WeightFiles(present, tuple(sorted(named - set(present))), ignored, INDEX)
     ignored = tuple(name for name in there if name.startswith("consolidated"))
     if len(ignored) == len(there):
         ignored = ()
@@ -217,27 +222,19 @@ def _shard_findings(seen: DirectorySeen) -> tuple[Finding, ...]:
 def _index_findings(seen: DirectorySeen, headers: list[ShardHeader]) -> tuple[Finding, ...]:
     """Where the index and the headers disagree about the tensors."""
     owners: dict[str, str] = {}
-    twice: list[str] = []
     for header in headers:
-        twice.extend(name for name in header.tensor_names if name in owners)
         owners.update(dict.fromkeys(header.tensor_names, header.name))
     findings = []
-    if twice:
+    if sum(len(header.tensor_names) for header in headers) > len(owners):
+        counted = Counter(name for header in headers for name in header.tensor_names)
+        twice = [name for name, count in counted.items() if count > 1]
         what = f"{len(twice)} tensors are in more than one file: which of them is loaded depends on the engine"
         findings.append(Finding("tensor.duplicate", Severity.WARN, twice[0], what, _some(twice)))
-    file = next((file for file in seen.texts if file.name == INDEX), None)
-    if file is None:
+    if seen.index is None:
         return tuple(findings)
-    try:
-        if file.fault:
-            raise ValueError(file.fault)
-        index = weight_map(file.text)
-    except ValueError as error:
-        bad = Finding(
-            "index.unreadable", Severity.BLOCK, INDEX, f"{INDEX} cannot be read", str(error), get_again(INDEX)
-        )
-        return (*findings, bad)
-    placed = dict(zip(index.tensors, index.shards, strict=True))
+    if isinstance(seen.index, Finding):
+        return (*findings, seen.index)
+    placed = dict(zip(seen.index.tensors, seen.index.shards, strict=True))
     if placed == owners:
         return tuple(findings)
     readable = {header.name for header in headers}

@@ -8,7 +8,7 @@ from fakes.checkpoint_bytes import Tensors, safetensors_head
 from holddown.base.errors import CheckpointError
 from holddown.base.evidence import Known, Unknown
 from holddown.base.finding import Severity
-from holddown.facts.checkpoint import INDEX, DirectorySeen, TextFile, directory_facts, weight_files
+from holddown.facts.checkpoint import INDEX, DirectorySeen, TextFile, directory_facts, read_index, weight_files
 from holddown.facts.model import Inspection
 from holddown.facts.safetensors import read_header
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
@@ -38,11 +38,11 @@ def inspect(
     if placed is not None:
         texts[INDEX] = json.dumps({"weight_map": placed})
     names = (*shards, *extra_names, *texts)
-    files = weight_files(names, texts.get(INDEX))
-    seen = tuple(shard(name, shards[name]) for name in files.present)
-    return directory_facts(
-        DirectorySeen("/models/m", names, tuple(TextFile(name, text) for name, text in texts.items()), files, seen)
-    )
+    files = tuple(TextFile(name, text) for name, text in texts.items())
+    index = read_index(next((file for file in files if file.name == INDEX), None))
+    weights = weight_files(names, index)
+    seen = tuple(shard(name, shards[name]) for name in weights.present)
+    return directory_facts(DirectorySeen("/models/m", names, files, index, weights, seen))
 
 
 def codes(inspection: Inspection) -> list[str]:
@@ -135,7 +135,7 @@ def test_a_missing_config_and_tokenizer() -> None:
     head, size = safetensors_head(ONE)
     name = "model.safetensors"
     seen = ShardSeen(name, size, head_sha256(head), read_header(name, size, head), Tail.DATA)
-    found = directory_facts(DirectorySeen("/m", (name,), (), weight_files((name,), None), (seen,)))
+    found = directory_facts(DirectorySeen("/m", (name,), (), None, weight_files((name,), None), (seen,)))
     assert codes(found) == ["config.missing", "tokenizer.missing"]
 
 
@@ -161,6 +161,6 @@ def test_a_directory_of_something_else() -> None:
     """No weights at all is an error that lists what is there."""
     names = ("README.md", "pytorch_model.bin")
     with pytest.raises(CheckpointError) as caught:
-        directory_facts(DirectorySeen("/m", names, (), weight_files(names, None), ()))
+        directory_facts(DirectorySeen("/m", names, (), None, weight_files(names, None), ()))
     assert caught.value.code == "checkpoint.no-weights"
     assert "pytorch_model.bin" in caught.value.seen

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fakes.checkpoint_bytes import Tensors, safetensors_head
 from holddown.base.evidence import Fact, Known, Unknown
-from holddown.facts.checkpoint import weight_files
+from holddown.facts.checkpoint import WeightMap, weight_files
 from holddown.facts.safetensors import ShardHeader, read_header
 from holddown.facts.weights import (
     ShardSeen,
@@ -102,7 +102,7 @@ def test_a_tail_of_zeros() -> None:
 
 def test_the_index_decides_which_files_count() -> None:
     """With an index its files are the checkpoint; others are left out, missing ones are named."""
-    index = '{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}'
+    index = WeightMap(("a", "b"), ("1.safetensors", "2.safetensors"))
     files = weight_files(("1.safetensors", "old.safetensors", "x.txt"), index)
     assert (files.present, files.missing, files.ignored) == (
         ("1.safetensors",),
@@ -115,7 +115,7 @@ def test_without_an_index_the_numbering_does() -> None:
     """`-of-00003` tells that the third is missing."""
     names = tuple(f"model-0000{n}-of-00003.safetensors" for n in (1, 2))
     assert weight_files(names, None).missing == ("model-00003-of-00003.safetensors",)
-    assert weight_files(names, "no index at all").missing == ("model-00003-of-00003.safetensors",)
+    assert weight_files(names, WeightMap((), ())).missing == ("model-00003-of-00003.safetensors",)
 
 
 def test_mistrals_second_copy_is_left_out() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from holddown.base.errors import CheckpointError
 from holddown.base.finding import Finding
 from holddown.facts import gguf, safetensors
-from holddown.facts.checkpoint import INDEX, TEXTS, DirectorySeen, TextFile, directory_facts, weight_files
+from holddown.facts.checkpoint import INDEX, TEXTS, DirectorySeen, TextFile, directory_facts, read_index, weight_files
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.model import Inspection
 from holddown.facts.weights import TAIL_BYTES, ShardSeen, Tail, head_sha256, numbered_parts
@@ -84,10 +84,10 @@ class LocalCheckpoints:
         if ggufs and not any(name.endswith(".safetensors") for name in names):
             return _file(folder / _one_gguf(folder, ggufs))
         texts = tuple(_text(folder / name) for name in TEXTS if name in names)
-        index = next((file.text for file in texts if file.name == INDEX and not file.fault), None)
+        index = read_index(next((file for file in texts if file.name == INDEX), None))
         files = weight_files(names, index)
         shards = tuple(_safetensors_shard(folder / name) for name in files.present)
-        return directory_facts(DirectorySeen(str(folder), names, texts, files, shards))
+        return directory_facts(DirectorySeen(str(folder), names, texts, index, files, shards))
 
 
 def _one_gguf(folder: Path, names: list[str]) -> str:
@@ -183,7 +183,7 @@ def _read(descriptor: int, at: int, count: int) -> bytes:
 def _tail(descriptor: int, size: int, data_start: int) -> Tail:
     """Whether the end of the file was ever filled. A shard with less than a MiB of data is too small to tell."""
     start = size - TAIL_BYTES
-    if start < data_start or any(_read(descriptor, start, TAIL_BYTES)):
+    if start < data_start or _read(descriptor, start, TAIL_BYTES) != bytes(TAIL_BYTES):
         return Tail.DATA
     try:
         os.lseek(descriptor, start, os.SEEK_DATA)
