@@ -53,7 +53,7 @@ class CpuQuota:
 def read_memberships(text: str) -> tuple[Membership, ...]:
     """Source: cgroups(7), /proc/PID/cgroup: `hierarchy:controllers:path`."""
     found = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
         if path.startswith("/"):
             found.append(Membership(tuple(word for word in controllers.split(",") if word), path))
@@ -98,7 +98,7 @@ def groups(memberships: tuple[Membership, ...], mounts: tuple[Mount, ...], contr
 def read_cpu_max(text: str) -> float | None:
     """CPUs' worth of time out of version 2's `cpu.max` (`200000 100000` is 2); None for `max`."""
     words = text.split()
-    if len(words) != 2 or not all(word.isdigit() for word in words) or words[1] == "0":
+    if len(words) != 2 or not all(word.isdecimal() for word in words) or words[1] == "0":
         return None
     return int(words[0]) / int(words[1])
 
@@ -115,7 +115,7 @@ def read_cfs_quota(quota: str, period: str) -> float | None:
 def read_limit(text: str) -> int | None:
     """Bytes; None for `max`, and for version 1's way to write no limit: the largest page-aligned 63-bit number."""
     word = text.strip()
-    if not word.isdigit() or int(word) >= 2**62:
+    if not word.isdecimal() or int(word) >= 2**62:
         return None
     return int(word)
 
@@ -129,9 +129,9 @@ def read_reclaimable(stat: str) -> int:
     Source: the kernel's documentation of cgroup v1 memory and of cgroup v2.
     """
     found: dict[str, int] = {}
-    for line in stat.splitlines():
+    for line in stat.split("\n"):
         words = line.split()
-        if len(words) == 2 and words[1].isdigit():
+        if len(words) == 2 and words[1].isdecimal():
             found[words[0]] = int(words[1])
     return sum(found.get(f"total_{key}", found.get(key, 0)) for key in ("active_file", "inactive_file"))
 

@@ -154,7 +154,7 @@ def read_maps(text: str) -> tuple[tuple[FileId, str], ...]:
     Source: proc_pid_maps(5); inode 0 is no file.
     """
     found: dict[tuple[FileId, str], None] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.split(maxsplit=5)
         if len(words) < 5 or words[4] == "0":
             continue
@@ -167,7 +167,7 @@ def read_maps(text: str) -> tuple[tuple[FileId, str], ...]:
 def read_bound_sockets(text: str) -> tuple[str, ...]:
     """Paths of Unix sockets that live, out of /proc/net/unix; abstract ones (`@...`) have no file."""
     paths = []
-    for line in text.splitlines()[1:]:
+    for line in text.split("\n")[1:]:
         words = line.split(maxsplit=7)
         if len(words) == 8 and not words[7].startswith("@"):
             paths.append(words[7])

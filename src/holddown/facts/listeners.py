@@ -31,7 +31,7 @@ def _address(word: str) -> str:
 def read_listeners(text: str) -> tuple[Listener, ...]:
     """Source: proc_pid_net(5), tcp: local address is column 2, state 4 (0A is LISTEN), uid 8, inode 10."""
     found = []
-    for line in text.splitlines()[1:]:
+    for line in text.split("\n")[1:]:
         words = line.split()
         if len(words) < 10 or words[3] != _LISTEN:
             continue

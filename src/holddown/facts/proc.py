@@ -87,7 +87,7 @@ def read_cmdline(data: bytes, name: str) -> str:
 
 def read_uids(status: str) -> tuple[int, ...]:
     """Real, effective, saved and file-system user id out of /proc/PID/status; empty when the line is not there."""
-    for line in status.splitlines():
+    for line in status.split("\n"):
         if line.startswith("Uid:"):
             return tuple(int(word) for word in line.split()[1:])
     return ()
@@ -95,7 +95,7 @@ def read_uids(status: str) -> tuple[int, ...]:
 
 def read_boot_time(stat: str) -> int:
     """Seconds since the epoch at which the kernel started, out of /proc/stat. Raises: ValueError."""
-    for line in stat.splitlines():
+    for line in stat.split("\n"):
         if line.startswith("btime "):
             return int(line.split()[1])
     raise ValueError("no btime line in /proc/stat")
@@ -104,10 +104,10 @@ def read_boot_time(stat: str) -> int:
 def read_meminfo(text: str) -> Meminfo:
     """Raises: ValueError when the kernel prints no MemTotal or no MemAvailable (older than 3.14)."""
     found: dict[str, int] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         key, _, rest = line.partition(":")
         words = rest.split()
-        if words and words[0].isdigit():
+        if words and words[0].isdecimal():
             # the unit that the kernel writes as "kB" is 1024 bytes
             found[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
     missing = [key for key in ("MemTotal", "MemAvailable") if key not in found]
@@ -122,7 +122,7 @@ def read_cpuinfo(text: str) -> Cpuinfo:
     flags: tuple[str, ...] = ()
     cores: set[tuple[str, str]] = set()
     package = "0"
-    for line in text.splitlines():
+    for line in text.split("\n"):
         key, _, value = (part.strip() for part in line.partition(":"))
         match key:
             case "model name" if not model:
@@ -151,7 +151,7 @@ def _unescape(word: str) -> str:
 def read_mountinfo(text: str) -> tuple[Mount, ...]:
     """In the order of mounting: of two with one mount point, the later hides the earlier."""
     mounts = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         left, separator, right = line.partition(" - ")
         words, tail = left.split(), right.split()
         if not separator or len(words) < 6 or not tail:

@@ -27,6 +27,14 @@ def test_maps_name_each_file_once() -> None:
     )
 
 
+@pytest.mark.parametrize("character", ["\r", "\x0b", "\x85", "\u2028"])
+def test_a_strange_path_ends_no_line(character: str) -> None:
+    """Only a line feed does, and the kernel writes that one escaped: a path cannot break the reading of others."""
+    line = f"7f1c-7f1d rw-s 00000000 00:1a 5 /tmp/a{character}b c d:z e f g\n"
+    assert read_maps(line + MAPS)[0] == (FileId(0, 0x1A, 5), f"/tmp/a{character}b c d:z e f g")
+    assert len(read_maps(line + MAPS)) == 3
+
+
 def test_bound_sockets_are_those_with_a_file() -> None:
     """Abstract and unnamed sockets have no file that could be left."""
     assert read_bound_sockets(UNIX) == ("/tmp/3d08bad5-199b-407a-ad9b-a67d0fc77452", "/run/a b")

@@ -31,11 +31,11 @@ def read_process(pid: int) -> ProcessFacts | None:
     """None when there is no such process (any more), or /proc hides it (hidepid)."""
     folder = PROC / str(pid)
     try:
-        stat = read_stat((folder / "stat").read_text(errors="backslashreplace"))
-        uids = read_uids((folder / "status").read_text(errors="backslashreplace"))
+        stat = read_stat(_text(folder / "stat"))
+        uids = read_uids(_text(folder / "status"))
         title = read_cmdline((folder / "cmdline").read_bytes(), stat.name)
         cwd = _cwd(folder, stat)
-        again = read_stat((folder / "stat").read_text(errors="backslashreplace"))
+        again = read_stat(_text(folder / "stat"))
     except (*_GONE, PermissionError, ValueError):
         return None
     if again.started_at != stat.started_at:
@@ -54,6 +54,11 @@ def read_process(pid: int) -> ProcessFacts | None:
         rss_bytes=stat.rss_pages * os.sysconf("SC_PAGE_SIZE"),
         cwd=cwd,
     )
+
+
+def _text(path: Path) -> str:
+    # not read_text: a carriage return in a name is no line end
+    return path.read_bytes().decode(errors="backslashreplace")
 
 
 def _cwd(folder: Path, stat: Stat) -> Fact[str]:

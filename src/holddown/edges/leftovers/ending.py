@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from holddown.edges.leftovers.looking import GONE, PROC
+from holddown.edges.leftovers.looking import GONE, PROC, text_of
 from holddown.facts.leftovers import Ended, NotEnded
 from holddown.facts.machine import ProcessFacts
 from holddown.facts.proc import read_stat
@@ -47,7 +47,7 @@ class _Ending:
             self.handle = os.pidfd_open(self.target.pid)
             stack.callback(os.close, self.handle)
             # after opening: from here on the handle means whoever has this start time
-            now = read_stat((PROC / str(self.target.pid) / "stat").read_text(errors="backslashreplace"))
+            now = read_stat(text_of(PROC / str(self.target.pid) / "stat"))
         except GONE:
             self.gone = True
             return

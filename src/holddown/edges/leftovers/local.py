@@ -8,7 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from holddown.edges.leftovers import ending, removing
-from holddown.edges.leftovers.looking import PROC, fd_targets, found, is_own_folder, names, namespaces, user_name, views
+from holddown.edges.leftovers.looking import (
+    PROC,
+    fd_targets,
+    found,
+    is_own_folder,
+    names,
+    namespaces,
+    text_of,
+    user_name,
+    views,
+)
 from holddown.facts.leftovers import (
     SHM_NAMES,
     SOCKET_NAMES,
@@ -42,7 +52,7 @@ class LocalLeftovers:
         files = tuple(self._files(roots))
         return Traces(
             looked_at=time.time(),
-            boot_id=(PROC / "sys/kernel/random/boot_id").read_text().strip(),
+            boot_id=text_of(PROC / "sys/kernel/random/boot_id").strip(),
             own_uid=uid,
             own_user=user_name(uid),
             own_pid=os.getpid(),
@@ -51,7 +61,7 @@ class LocalLeftovers:
             files=files,
             views=tuple(views(files)),
             processes=processes,
-            bound_sockets=read_bound_sockets((PROC / "net/unix").read_text(errors="backslashreplace")),
+            bound_sockets=read_bound_sockets(text_of(PROC / "net/unix")),
         )
 
     def _private_roots(self, uid: int) -> Iterator[Path]:
@@ -73,14 +83,14 @@ class LocalLeftovers:
         folder = PROC / str(pid)
         shm: tuple[str, ...] = ()
         with suppress(OSError):
-            maps = read_maps((folder / "maps").read_text(errors="backslashreplace"))
+            maps = read_maps(text_of(folder / "maps"))
             shm = tuple(dict.fromkeys(path for _, path in maps if path.startswith(f"{self._shm}/")))
         sockets = {target for target in fd_targets(folder) if target.startswith("socket:")}
         ports = set()
         for table in ("net/tcp", "net/tcp6"):
             # its own network namespace, should it be another
             with suppress(OSError):
-                listeners = read_listeners((folder / table).read_text())
+                listeners = read_listeners(text_of(folder / table))
                 ports |= {one.port for one in listeners if f"socket:[{one.inode}]" in sockets}
         return Held(shm, tuple(sorted(ports)))
 

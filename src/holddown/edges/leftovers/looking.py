@@ -15,6 +15,11 @@ PROC = Path("/proc")
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
+def text_of(path: Path) -> str:
+    """As the kernel wrote it: a carriage return in a path is no line end. Raises: OSError."""
+    return path.read_bytes().decode(errors="backslashreplace")
+
+
 def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
@@ -96,11 +101,11 @@ def views(files: tuple[FoundFile, ...]) -> Iterator[View]:
             continue
         folder = PROC / name
         try:
-            stat_ = read_stat((folder / "stat").read_text(errors="backslashreplace"))
+            stat_ = read_stat(text_of(folder / "stat"))
             if stat_.kernel or (stat_.state == "Z" and len(names(folder / "task")) <= 1):
                 # neither has memory or files; but a leader may be a zombie while its threads run on
                 continue
-            uids = read_uids((folder / "status").read_text(errors="backslashreplace"))
+            uids = read_uids(text_of(folder / "status"))
             yield View(int(name), stat_.name, uids, _held(folder, wanted, by_path), namespaces(folder))
         except GONE:
             continue
@@ -110,7 +115,7 @@ def _held(folder: Path, wanted: dict[FileId, FileId], by_path: dict[str, FileId]
     """Which of the files in question a process maps or has open, each by the id under which it is judged."""
     found: set[FileId] = set()
     try:
-        for mapped, path in read_maps((folder / "maps").read_text(errors="backslashreplace")):
+        for mapped, path in read_maps(text_of(folder / "maps")):
             if mapped in wanted:
                 found.add(wanted[mapped])
             # overlayfs and btrfs show another device in maps than stat does: there the path tells
