@@ -90,10 +90,16 @@ def table_text(deployments: Sequence[Deployment]) -> str:
 def _measurement_lines(measurements: Sequence[Measurement]) -> list[str]:
     if not measurements:
         return []
-    lines = [f"  measured  {measured_text(tuple(measurements))}"]
+    lines = [f"  {measured_text(tuple(measurements)).replace(' ', '  ', 1)}"]
     for concurrency in sorted({each.concurrency for each in measurements}):
         here = [each for each in measurements if each.concurrency == concurrency and each.percentile]
-        figures = ", ".join(f"{each.metric} p{each.percentile} {each.value:.0f} {each.unit}" for each in here)
-        count = min(each.n for each in here) if here else 0
-        lines.append(f"            concurrency {concurrency}: {figures} (n={count})")
+        metrics = [_metric_text(metric, here) for metric in dict.fromkeys(each.metric for each in here)]
+        lines.append(f"            {concurrency} at once: {', '.join(metrics)}")
     return lines
+
+
+def _metric_text(metric: str, measurements: Sequence[Measurement]) -> str:
+    """`itl p50 66, p90 75 ms (n=93)`: a percentile is worth as much as its n."""
+    here = [each for each in measurements if each.metric == metric]
+    figures = ", ".join(f"p{each.percentile} {each.value:.0f}" for each in here)
+    return f"{metric} {figures} {here[0].unit} (n={here[0].n})"
