@@ -41,7 +41,7 @@ def streaming(whole: Reply, streamed: Reply) -> Verdict:
         return _refused(Streaming.name, whole)
     if isinstance(streamed, Refusal):
         return _refused(Streaming.name, streamed)
-    one, other = whole.reasoning + whole.text, streamed.reasoning + streamed.text
+    one, other = _said(whole), _said(streamed)
     if one == other:
         return Verdict(Streaming.name, Outcome.PASSED, f"equal, {len(streamed.arrivals)} deltas")
     seen = f"whole {_from_difference(one, other)}, streamed {_from_difference(other, one)}"
@@ -93,12 +93,13 @@ def stop_from(reply: Reply) -> str | None:
     """A piece of an answer just seen, early in it, that must therefore come again; None where there is none to cut."""
     if isinstance(reply, Refusal):
         return None
+    said = _said(reply)
     # with the white space before it, as it stands in the text: within a word it might come earlier by chance
-    words = re.findall(r"\s\S+", reply.text)
+    words = re.findall(r"\s\S+", said)
     if words:
         return str(words[min(_STOP_WORDS_BEFORE, len(words)) - 1])
     # random weights, or a language that writes no spaces
-    return reply.text[_CUT_FROM:_CUT_TO] if len(reply.text) > 2 * _CUT_TO else None
+    return said[_CUT_FROM:_CUT_TO] if len(said) > 2 * _CUT_TO else None
 
 
 def stop_sequence(stop: str | None, first: Reply, reply: Reply) -> Verdict:
@@ -107,20 +108,21 @@ def stop_sequence(stop: str | None, first: Reply, reply: Reply) -> Verdict:
         return _refused(StopSequence.name, first)
     if isinstance(reply, Refusal):
         return _refused(StopSequence.name, reply)
+    whole, cut = _said(first), _said(reply)
     if stop is None:
-        return Verdict(StopSequence.name, Outcome.SKIPPED, f"no stop sequence can be taken from {shown(first.text)}")
-    seen = f"stop={stop!r} gave {shown(reply.text)}, finish_reason={reply.finish_reason}"
-    expected = first.text.split(stop, 1)[0]
-    if stop not in reply.text and reply.finish_reason == "stop":
+        return Verdict(StopSequence.name, Outcome.SKIPPED, f"no stop sequence can be taken from {shown(whole)}")
+    seen = f"stop={stop!r} gave {shown(cut)}, finish_reason={reply.finish_reason}"
+    expected = whole.split(stop, 1)[0]
+    if cut.strip() == expected.strip() and reply.finish_reason == "stop":
         return Verdict(StopSequence.name, Outcome.PASSED, seen)
-    if stop not in reply.text and not reply.text.startswith(expected):
-        # it took another way at a near-tie and never came to the stop sequence: nothing is shown either way
+    if stop not in cut and not cut.startswith(expected):
+        # it took another way at a near-tie and may never have come to the stop sequence: nothing is shown either way
         return Verdict(StopSequence.name, Outcome.SKIPPED, f"{seen}: the answer went another way this time")
     return failed(
         StopSequence.name,
         code="stop.ignored",
         what="a stop sequence does not stop the answer",
-        seen=f"{seen}; without it {shown(first.text)}",
+        seen=f"{seen}; without it {shown(whole)}",
         do="agents rely on it; try another engine version, or release without: --skip-check stop",
     )
 
@@ -179,6 +181,11 @@ def top_text(logprobs: Sequence[TokenLogprob]) -> str:
     if not logprobs:
         return ""
     return ", ".join(f"{token!r} {logprob:.2f}" for token, logprob in logprobs[0].top[:3])
+
+
+def _said(answer: Answer) -> str:
+    """All that was generated: a reasoning model may come no further than its reasoning in the tokens we grant."""
+    return answer.reasoning + answer.text
 
 
 def _refused(check: str, refusal: Refusal) -> Verdict:

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.client import answer
-from holddown.facts.answers import Refusal
+from holddown.facts.answers import Refusal, Reply
 from holddown.measure.metrics import Measurement, busy_seconds, failures, itls_ms, measurements, sound, summary
 from holddown.measure.stats import carried_percentiles, percentile
 
@@ -76,7 +76,7 @@ def test_no_failures_no_finding() -> None:
 
 def test_failures_name_each_reason_once() -> None:
     """Two reasons over three failures."""
-    bad = [Refusal(503, "busy"), Refusal(503, "busy"), Refusal(0, "connection reset"), ONE]
+    bad: list[Reply] = [Refusal(503, "busy"), Refusal(503, "busy"), Refusal(0, "connection reset"), ONE]
     finding = failures(bad)[0]
     assert "3 of 4" in finding.what
     assert finding.seen == "HTTP 503: busy; connection reset"
@@ -87,7 +87,8 @@ def test_summary_has_the_figures_of_a_status_line() -> None:
     line = summary(measurements([ONE], 1) + measurements([ONE, OTHER], 8))
     assert line.single_tokens_per_second == pytest.approx(4 / 0.9)
     assert line.crowd_tokens_per_second == pytest.approx(8 / 1.4)
-    assert (line.crowd, line.ttft_p50_ms) == (8, pytest.approx(500))
+    assert line.crowd == 8
+    assert line.ttft_p50_ms == pytest.approx(500)
 
 
 def test_summary_of_nothing_says_nothing() -> None:

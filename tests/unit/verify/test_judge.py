@@ -150,8 +150,17 @@ def test_stop_ignored(text: str, reason: str) -> None:
 
 def test_stop_that_never_came_is_undecided() -> None:
     """An answer that took another way at a near-tie shows nothing about stop sequences."""
-    verdict = judge.stop_sequence(" is", answer("The sea is wide"), answer("Once upon a time"))
-    assert verdict.outcome is Outcome.SKIPPED
+    for reason in ("length", "stop"):
+        other_way = answer("Once upon a time", finish_reason=reason)
+        assert judge.stop_sequence(" is", answer("The sea is wide"), other_way).outcome is Outcome.SKIPPED
+
+
+def test_stop_within_the_reasoning() -> None:
+    """A reasoning model may not come to its answer: its reasoning lends the stop sequence, and must stop there."""
+    first = replace(answer(""), reasoning="They want to know")
+    assert judge.stop_from(first) == " to"
+    cut = replace(answer("", finish_reason="stop"), reasoning="They want")
+    assert judge.stop_sequence(" to", first, cut).outcome is Outcome.PASSED
 
 
 def test_stop_without_a_word_to_cut_is_undecided() -> None:
