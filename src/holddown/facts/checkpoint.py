@@ -228,7 +228,7 @@ def _index_findings(seen: DirectorySeen, headers: list[ShardHeader]) -> tuple[Fi
     if sum(len(header.tensor_names) for header in headers) > len(owners):
         counted = Counter(name for header in headers for name in header.tensor_names)
         twice = [name for name, count in counted.items() if count > 1]
-        what = f"{len(twice)} tensors are in more than one file: which of them is loaded depends on the engine"
+        what = f"{_tensors(twice)} in more than one file: which of them is loaded depends on the engine"
         findings.append(Finding("tensor.duplicate", Severity.WARN, twice[0], what, _some(twice)))
     if seen.index is None:
         return tuple(findings)
@@ -240,17 +240,17 @@ def _index_findings(seen: DirectorySeen, headers: list[ShardHeader]) -> tuple[Fi
     readable = {header.name for header in headers}
     gone = [name for name, shard in placed.items() if name not in owners and shard in readable]
     if gone:
-        what = f"{len(gone)} tensors that {INDEX} lists are in no weight file"
+        what = f"{_tensors(gone)} listed in {INDEX} and in no weight file"
         findings.append(
             Finding("tensor.missing", Severity.BLOCK, gone[0], what, _some(gone), get_again(placed[gone[0]]))
         )
     moved = [name for name, shard in placed.items() if shard in readable and owners.get(name, shard) != shard]
     if moved:
-        what = f"{len(moved)} tensors are in another file than {INDEX} says"
+        what = f"{_tensors(moved)} in another file than {INDEX} says"
         findings.append(Finding("tensor.misplaced", Severity.WARN, moved[0], what, _some(moved)))
     unlisted = [name for name in owners if name not in placed]
     if unlisted:
-        what = f"{len(unlisted)} tensors are in the weight files but not in {INDEX}"
+        what = f"{_tensors(unlisted)} in the weight files but not in {INDEX}"
         findings.append(Finding("tensor.not-in-index", Severity.WARN, unlisted[0], what, _some(unlisted)))
     return tuple(findings)
 
@@ -310,6 +310,10 @@ def _tokenizer(seen: DirectorySeen) -> tuple[Finding, ...]:
 
 def _listing(names: tuple[str, ...]) -> str:
     return f"files there: {_some(list(names))}" if names else "the directory is empty"
+
+
+def _tensors(names: list[str]) -> str:
+    return "1 tensor is" if len(names) == 1 else f"{len(names)} tensors are"
 
 
 def _some(names: list[str]) -> str:

@@ -87,9 +87,7 @@ def read_header(name: str, size_bytes: int, head: bytes) -> ShardHeader | Findin
         return _unreadable(name, f"the file has {size_bytes} bytes, a header begins with {LENGTH_BYTES}")
     length = int.from_bytes(head[:LENGTH_BYTES], "little")
     if not 2 <= length <= MAX_HEADER_BYTES:
-        return _unreadable(
-            name, f"the first 8 bytes give a header of {length} bytes; 2 to {MAX_HEADER_BYTES} are possible"
-        )
+        return _unreadable(name, f"it begins with {head[:8]!r}; as the length of a header that would be {length} bytes")
     if LENGTH_BYTES + length > size_bytes or len(head) < LENGTH_BYTES + length:
         return truncated(name, f"its header alone takes {size_text(length)}", size_bytes, LENGTH_BYTES + length)
     try:

@@ -113,7 +113,7 @@ def rows_with(**changes: object) -> bytes:
 @pytest.mark.parametrize(
     ("head", "word"),
     [
-        (struct.pack("<Q", 1) + b"{", "header of 1 bytes"),
+        (struct.pack("<Q", 1) + b"{", "would be 1 bytes"),
         (framed("[1, 2]"), "list, not an object"),
         (framed("{oops"), "line 1"),
         (framed(b'{"a\xff": 1}'), "UTF-8"),
