@@ -164,6 +164,8 @@ def directory_facts(seen: DirectorySeen) -> Inspection:
         vocab_size=config.vocab_size,
         chat_template=template,
         remote_code_files=modules,
+        latent_kv_dim=config.latent_kv_dim,
+        mixed_attention=config.mixed_attention,
     )
     findings = (
         *config_findings,

@@ -5,6 +5,7 @@ from typing import Any
 
 from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
 from holddown.facts.json_object import json_object
+from holddown.facts.model import NO_LATENT
 
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -28,6 +29,8 @@ _KEYS = {
     "head_dim": ("head_dim", "kv_channels"),
 }
 
+_MIXED_KEYS = ("full_attention_interval", "hybrid_override_pattern", "linear_attn_config", "attn_type_list")
+
 
 @dataclass(frozen=True, slots=True)
 class HfConfig:
@@ -45,6 +48,8 @@ class HfConfig:
     head_dim: Fact[int]
     vocab_size: Fact[int]
     remote_modules: tuple[str, ...]
+    latent_kv_dim: Fact[int] = NO_LATENT
+    mixed_attention: str = ""
 
 
 def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfConfig:
@@ -66,7 +71,26 @@ def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfC
         head_dim=_head_dim(inner, part, hidden, heads),
         vocab_size=_number(inner, part, "vocab_size"),
         remote_modules=remote_modules(top),
+        latent_kv_dim=_latent_kv_dim(inner, part),
+        mixed_attention=_mixed_attention(inner, part),
     )
+
+
+def _latent_kv_dim(inner: dict[str, Any], part: str) -> Fact[int]:
+    """MLA keeps one latent vector and one rotary key for all heads. Source: DeepSeek-V2, section 2.1."""
+    sizes = [inner.get(key) for key in ("kv_lora_rank", "qk_rope_head_dim")]
+    if not all(isinstance(size, int) for size in sizes):
+        return NO_LATENT
+    return derived(sum(size for size in sizes if size), f"{CONFIG} {part}kv_lora_rank + qk_rope_head_dim")
+
+
+def _mixed_attention(inner: dict[str, Any], part: str) -> str:
+    """Keys that say so: Qwen3-Next and 3.5, Gemma, gpt-oss (`layer_types`), Nemotron-H, Kimi Linear, MiniMax-01."""
+    kinds = inner.get("layer_types")
+    if isinstance(kinds, list) and len({str(kind) for kind in kinds}) > 1:
+        return f"{CONFIG} {part}layer_types has {', '.join(sorted({str(kind) for kind in kinds}))}"
+    named = [key for key in _MIXED_KEYS if inner.get(key)]
+    return f"{CONFIG} {part}{named[0]}: not every layer is full attention" if named else ""
 
 
 def no_config(why: str) -> HfConfig:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holddown.base.evidence import Fact
+from holddown.base.evidence import Fact, Unknown
 from holddown.base.finding import Finding
 
 
@@ -47,12 +47,17 @@ class DtypeBytes:
     tensors: int
 
 
+NO_LATENT = Unknown("its attention keeps keys and values, no latent vector")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """A checkpoint directory or GGUF file.
 
     path: absolute. digest: sha256 over shard names, sizes and headers plus config.json: changes when the
-    checkpoint does, without reading weights. chat_template: the template's text. eos_token_id: all of them.
+    checkpoint does, without reading weights. chat_template: the template's text. latent_kv_dim: elements that MLA
+    keeps per token and layer in place of keys and values. mixed_attention: why layers do not all keep the same,
+    empty where they do.
     """
 
     path: str
@@ -75,6 +80,8 @@ class ModelFacts:
     vocab_size: Fact[int]
     chat_template: Fact[str]
     remote_code_files: tuple[str, ...]
+    latent_kv_dim: Fact[int] = NO_LATENT
+    mixed_attention: str = ""
 
     @property
     def name(self) -> str:

@@ -14,18 +14,22 @@ KV_DTYPE_BYTES = 2
 
 
 def kv_bytes_per_token(model: ModelFacts, tensor_parallel_size: int = 1) -> Fact[int]:
-    """Of one device, for keys and values of every layer in 16 bit: 2 * layers * heads * head_dim * 2.
+    """Of one device, in 16 bit: 2 * layers * heads * head_dim * 2, or layers * latent * 2 with MLA.
 
-    KV heads are split over ranks and, when there are fewer heads than ranks, repeated.
-    Source: vLLM v1/kv_cache_interface.py, FullAttentionSpec.
+    KV heads are split over ranks and, when there are fewer heads than ranks, repeated. The latent vector serves all
+    heads, so every rank keeps all of it. Source: vLLM v1/kv_cache_interface.py, FullAttentionSpec and MLAAttentionSpec.
     """
-    parts = (model.num_hidden_layers, model.num_key_value_heads, model.head_dim)
-    missing = [part.why for part in parts if isinstance(part, Unknown)]
-    if missing:
-        return Unknown(f"the shape of its attention is not known: {missing[0]}")
-    layers, kv_heads, head_dim = (part.value for part in parts if isinstance(part, Known))
-    heads_here = max(1, kv_heads // tensor_parallel_size)
-    return derived(
-        2 * layers * heads_here * head_dim * KV_DTYPE_BYTES,
-        f"2 x {layers} layers x {heads_here} KV heads x {head_dim} x {KV_DTYPE_BYTES} bytes",
-    )
+    if model.mixed_attention:
+        return Unknown(model.mixed_attention)
+    latent, layers = model.latent_kv_dim, model.num_hidden_layers
+    if isinstance(latent, Known) and isinstance(layers, Known):
+        each = layers.value * latent.value * KV_DTYPE_BYTES
+        return derived(each, f"{layers.value} layers x {latent.value} latent x {KV_DTYPE_BYTES} bytes")
+    kv_heads, head_dim = model.num_key_value_heads, model.head_dim
+    if isinstance(layers, Known) and isinstance(kv_heads, Known) and isinstance(head_dim, Known):
+        heads = max(1, kv_heads.value // tensor_parallel_size)
+        each = 2 * layers.value * heads * head_dim.value * KV_DTYPE_BYTES
+        how = f"2 x {layers.value} layers x {heads} KV heads x {head_dim.value} x {KV_DTYPE_BYTES} bytes"
+        return derived(each, how)
+    missing = [fact.why for fact in (layers, kv_heads, head_dim) if isinstance(fact, Unknown)]
+    return Unknown(f"the shape of its attention is not known: {missing[0]}")

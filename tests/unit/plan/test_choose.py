@@ -6,13 +6,14 @@ import pytest
 
 from fakes.engine import an_engine, engine_facts
 from fakes.facts import gpu, machine, model
-from holddown.base.evidence import SourceKind, Unknown
+from holddown.base.evidence import SourceKind, Unknown, from_file, known_or
 from holddown.base.finding import Severity
 from holddown.base.units import GIB, MIB
 from holddown.facts.engine import Flag
 from holddown.facts.machine import GpuProcess
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.choose import plan
+from holddown.plan.memory import kv_bytes_per_token
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.wishes import Candidate, Wishes
 
@@ -243,3 +244,16 @@ def test_kv_heads_are_split_then_repeated() -> None:
     assert two.parallelism.tensor_parallel_size == 2
     assert int(value(two, "max-model-len") or 0) > 2 * int(value(one, "max-model-len") or 0)
     assert MIB < one.budget.kv_cache_bytes < two.budget.kv_cache_bytes
+
+
+def test_the_latent_cache_of_mla_is_whole_on_every_gpu() -> None:
+    """Kimi-K2: 61 layers x 576 x 2 bytes = 70,272 bytes per token, at any tensor parallel size."""
+    kimi = replace(model(layers=61), latent_kv_dim=from_file(576, "config.json"))
+    for size in (1, 8):
+        assert known_or(kv_bytes_per_token(kimi, size), 0) == 70_272
+
+
+def test_layers_of_several_kinds_have_no_single_figure() -> None:
+    """A figure for full attention in every layer would be four times too large for Qwen3-Next."""
+    mixed = replace(model(), mixed_attention="layer_types has full_attention, linear_attention")
+    assert isinstance(kv_bytes_per_token(mixed), Unknown)
