@@ -14,6 +14,7 @@ import subprocess
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -167,6 +168,16 @@ def test_what_a_live_process_uses_stays(name: str, children: list[int], how: str
 
 
 @as_root
+def test_a_second_name_does_not_hide_the_use(name: str, children: list[int]) -> None:
+    """Mapped under its first name and judged under its second: it is the file that counts."""
+    path, second = make(SHM / name), SHM / f"{name}.second"
+    children.append(hold(path, NOBODYS_UID, "mapped"))
+    second.hardlink_to(path)
+    verdict = run_as(NOBODYS_UID, lambda: judged(second, LocalLeftovers(temporaries=[])))
+    assert verdict.standing is Standing.IN_USE
+
+
+@as_root
 def test_another_users_file_stays(name: str) -> None:
     """Root, too, leaves what is another user's."""
     path = make(SHM / name)
@@ -290,14 +301,20 @@ def test_a_private_folder_goes_whole(run_dir: Path, tmp_path: Path) -> None:
     assert (precious / "weights").read_text() == "x"
 
 
-@pytest.mark.parametrize("how", ["changed", "open"])
+@pytest.mark.parametrize("how", ["changed", "open", "bound"])
 def test_a_private_folder_in_use_stays_whole(run_dir: Path, tmp_path: Path, how: str) -> None:
-    """A file that was added, or one that is open: nothing of the folder goes."""
+    """A file that was added, one that is open, a socket that answers: nothing of the folder goes."""
     leftovers = LocalLeftovers(temporaries=[tmp_path])
-    file = found(run_dir, leftovers)
-    with (run_dir / "torchinductor" / "kernel.so").open("rb"):
+    with ExitStack() as stack:
+        if how == "bound":
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(str(run_dir / "t"))
+            server.listen()
+        file = found(run_dir, leftovers)
+        if how == "open":
+            stack.enter_context((run_dir / "torchinductor" / "kernel.so").open("rb"))
         if how == "changed":
-            (run_dir / "new").write_text("x")
+            (run_dir / "torchinductor" / "new").write_text("x")
         assert isinstance(leftovers.remove(file), Kept)
     assert (run_dir / "s").exists()
     assert (run_dir / "torchinductor" / "kernel.so").exists()
