@@ -74,7 +74,7 @@ def name() -> Iterator[str]:
     """A name in /dev/shm that is this test's alone; whatever bears it is gone afterwards."""
     name = f"psm_holddowntest{uuid.uuid4().hex}"
     yield name
-    for path in SHM.glob(f"{name}*"):
+    for path in SHM.glob(f"*{name}*"):
         path.unlink()
 
 
@@ -169,8 +169,8 @@ def test_what_a_live_process_uses_stays(name: str, children: list[int], how: str
 
 @as_root
 def test_a_second_name_does_not_hide_the_use(name: str, children: list[int]) -> None:
-    """Mapped under its first name and judged under its second: it is the file that counts."""
-    path, second = make(SHM / name), SHM / f"{name}.second"
+    """Mapped under a name that nobody looks at, and judged under another: it is the file that counts."""
+    path, second = make(SHM / f"x{name}"), SHM / name
     children.append(hold(path, NOBODYS_UID, "mapped"))
     second.hardlink_to(path)
     verdict = run_as(NOBODYS_UID, lambda: judged(second, LocalLeftovers(temporaries=[])))
