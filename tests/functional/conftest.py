@@ -43,6 +43,16 @@ class Home:
                 found.append(path)
         return found
 
+    def private_folders(self) -> list[Path]:
+        """The TMPDIRs that a supervisor gave its engines, outside this home because socket paths must be short."""
+        values = {
+            Path(os.fsdecode(variable.removeprefix(b"TMPDIR=")))
+            for pid in self.processes()
+            for variable in _environ(pid).split(b"\0")
+            if variable.startswith(b"TMPDIR=/tmp/holddown-")
+        }
+        return sorted(values)
+
     def end_processes(self, patience_s: float = 5.0) -> None:
         """SIGKILL to what `processes` proves to be ours, again until nothing is left: a supervisor may restart."""
         deadline = time.monotonic() + patience_s
@@ -102,8 +112,10 @@ def home() -> Iterator[Home]:
     env = {name: str(place) for name, place in places.items()}
     yield Home(path, {**inherited, **env, "FAKE_OWNER": str(path), "NO_COLOR": "1"})
     it = Home(path, {})
-    running = it.processes()
+    running, folders = it.processes(), it.private_folders()
     it.end_processes()
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
     left = it.segments()
     for segment in left:
         segment.unlink(missing_ok=True)
