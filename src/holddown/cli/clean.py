@@ -11,11 +11,12 @@ from holddown import wiring
 from holddown.app.clean import Survey, Suspect, Swept, known_engines, survey, sweep
 from holddown.base.units import size_text
 from holddown.cli.output import answer, fact_text, json_option, progress
-from holddown.facts.leftovers import Ended, Kept, KnownEngine
-from holddown.launch.leftovers import FileVerdict, Standing
+from holddown.facts.leftovers import Ended, FoundFile, Kept, Kind, KnownEngine
+from holddown.launch.leftovers import Standing
 from holddown.ports import Host, Leftovers
 
 _TITLE = 100
+_STAYING = 5
 
 
 @click.command(short_help="What dead engines left behind, and removing it.")
@@ -90,9 +91,9 @@ def _survey_text(shown: Survey) -> Iterator[str]:
         yield "processes"
     for suspect in shown.suspects:
         yield from _suspect_text(suspect)
-    yield from _files_text(shown.files)
+    yield from _files_text(shown)
     if shown.in_use:
-        yield f"{shown.in_use} process(es) of deployments that are up: left alone"
+        yield f"{shown.in_use} process(es) of deployments on record as up: left to holddown status and down"
     if shown.clean:
         yield "nothing is left of dead engines"
 
@@ -116,15 +117,27 @@ def _short(title: str) -> str:
     return title if len(title) <= _TITLE else title[: _TITLE - 1] + "…"
 
 
-def _files_text(verdicts: tuple[FileVerdict, ...]) -> Iterator[str]:
+def _files_text(shown: Survey) -> Iterator[str]:
     """By standing and reason: an engine leaves eight sockets at once, all for one reason."""
-    reasons = dict.fromkeys((verdict.standing, verdict.because) for verdict in verdicts)
+    held = {suspect.verdict.process.pid for suspect in shown.suspects}
+    used = [one for one in shown.files if one.standing is Standing.IN_USE and held.isdisjoint(one.holders)]
+    told = [one for one in shown.files if one not in used]
+    reasons = dict.fromkeys((one.standing, one.because) for one in told)
     for standing, because in sorted(reasons, key=lambda reason: list(Standing).index(reason[0])):
         yield f"{standing}: {because}"
-        for verdict in verdicts:
-            if (verdict.standing, verdict.because) == (standing, because):
-                file = verdict.file
-                yield f"  {file.path}  {file.kind}, {size_text(file.size_bytes)}, {file.owner}"
+        lines = [_file_text(one.file) for one in told if (one.standing, one.because) == (standing, because)]
+        # what will go is named to the last; of what stays, enough to know it by
+        count = len(lines) if standing is Standing.DEAD or len(lines) <= _STAYING + 1 else _STAYING
+        yield from lines[:count]
+        if lines[count:]:
+            yield f"  ... and {len(lines) - count} more (--json names them)"
+    if used:
+        yield f"{len(used)} file(s) in use by live processes: no leftovers (--json names them)"
+
+
+def _file_text(file: FoundFile) -> str:
+    what = file.form if file.kind is Kind.SOCKET else file.kind
+    return f"  {file.path}  {what}, {size_text(file.size_bytes)}, {file.owner}"
 
 
 def _swept_text(swept: Swept) -> Iterator[str]:

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.leftovers import TRACES, FakeHost, FakeLeftovers, process
+from fakes.leftovers import HERE, OWN, TRACES, FakeHost, FakeLeftovers, process
+from holddown.base.evidence import Known
 from holddown.cli.clean import Wish, clean
-from holddown.facts.leftovers import FileId, Form, FoundFile, Kind, KnownEngine
+from holddown.facts.leftovers import FileId, Form, FoundFile, Kind, KnownEngine, View
 
 DEAD = FoundFile("/dev/shm/psm_dead", Kind.SHM, Form.FILE, FileId(0, 26, 5), 1000, "me", 4096, 9_000.0, 9_000.0)
 YOUNG = replace(DEAD, path="/dev/shm/psm_young", id=FileId(0, 26, 7), changed_at=9_999.0)
@@ -68,6 +69,25 @@ def test_what_stays_makes_it_a_no(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out.partition("still there")[2]
     assert "undecided: it is younger than 5 min" in out
     assert "do: holddown clean --pid 700" in out
+
+
+@pytest.mark.parametrize(("file", "named"), [(YOUNG, 5), (DEAD, 40)])
+def test_what_goes_is_named_to_the_last(file: FoundFile, named: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Forty files that stay are five and a count; forty that would go are forty."""
+    many = (replace(file, path=f"/dev/shm/psm_{number}", id=FileId(0, 26, 100 + number)) for number in range(40))
+    clean(*machine(*many), OVER, Wish(dry_run=True))
+    out = capsys.readouterr().out
+    assert out.count("/dev/shm/psm_") == named
+    assert ("... and 35 more" in out) is (named == 5)
+
+
+def test_what_live_processes_use_is_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no leftover: one line, and exit 0."""
+    holder = View(899, "bash", (1000,) * 4, Known(frozenset({DEAD.id}), HERE), Known(OWN, HERE))
+    host, leftovers = machine(DEAD)
+    leftovers.traces = replace(leftovers.traces, views=(holder,))
+    assert clean(host, leftovers, OVER, Wish()) == 0
+    assert "1 file(s) in use by live processes: no leftovers" in capsys.readouterr().out
 
 
 def test_a_strangers_process_needs_its_name_and_a_yes() -> None:
