@@ -20,9 +20,9 @@ def percentile(values: Sequence[float], rank: float) -> float:
     position = (len(ordered) - 1) * rank / 100
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
-    weight = position - below
-    # not `a + w * (b - a)`: that can leave the interval by a rounding error
-    return ordered[below] * (1 - weight) + ordered[above] * weight if weight else ordered[below]
+    low, high = ordered[below], ordered[above]
+    # a rounding error must not carry it out of the interval
+    return min(max(low + (position - below) * (high - low), low), high)
 
 
 def carried_percentiles(n: int) -> tuple[int, ...]:
