@@ -33,7 +33,8 @@ TENSOR_TYPES = {
 # metadata value types of a fixed size: number -> struct format
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
-_MAX_DEPTH = 4
+# Far beyond any model's 50 values and 3,000 tensors (experts are stacked), and small enough that damage is told at once.
+_MOST_VALUES, _MOST_TENSORS = 2**16, 2**20
 _DEFAULT_ALIGNMENT = 32
 
 
@@ -136,6 +137,8 @@ class _Reader:
         self.magic()
         version = self.version()
         tensor_count, value_count = self.number("<Q"), self.number("<Q")
+        if tensor_count > _MOST_TENSORS or value_count > _MOST_VALUES:
+            raise _BadHeaderError(f"it claims {tensor_count} tensors and {value_count} metadata values")
         metadata, arrays = self.metadata(value_count)
         step = next((item.value for item in metadata if item.key == "general.alignment"), _DEFAULT_ALIGNMENT)
         if type(step) is not int or not 1 <= step <= 2**20 or step & (step - 1):
@@ -197,7 +200,7 @@ class _Reader:
             key = self.text()
             kind = self.number("<I")
             if kind == _ARRAY:
-                arrays.append(ArrayLength(key, self.skip_array(1)))
+                arrays.append(ArrayLength(key, self.skip_array()))
             elif kind == _STRING:
                 values.append(MetadataValue(key, self.text()))
             elif kind in _SCALARS:
@@ -206,7 +209,7 @@ class _Reader:
                 raise _BadHeaderError(f"metadata {key[:80]!r} is of the unknown type {kind}")
         return tuple(values), tuple(arrays)
 
-    def skip_array(self, depth: int) -> int:
+    def skip_array(self) -> int:
         """Goes past an array and gives its length: a vocabulary is megabytes that no fact here needs."""
         kind, count = self.number("<I"), self.number("<Q")
         if kind in _SCALARS:
@@ -214,11 +217,9 @@ class _Reader:
             self.at += count * struct.calcsize(_SCALARS[kind])
         elif kind == _STRING:
             self.skip_texts(count)
-        elif kind == _ARRAY and depth < _MAX_DEPTH:
-            for _ in range(count):
-                self.skip_array(depth + 1)
         else:
-            raise _BadHeaderError(f"an array of the unknown type {kind}")
+            # arrays of arrays too: llama.cpp refuses them
+            raise _BadHeaderError(f"an array of type {kind}, which no engine reads")
         return count
 
     def skip_texts(self, count: int) -> None:
