@@ -33,7 +33,7 @@ TENSOR_TYPES = {
 # metadata value types of a fixed size: number -> struct format
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
-# Far beyond any model's 50 values and 3,000 tensors (experts are stacked), and small enough that damage is told at once.
+# Far beyond any model's 50 values and 3,000 tensors (experts are stacked); more is damage, and told at once.
 _MOST_VALUES, _MOST_TENSORS = 2**16, 2**20
 _DEFAULT_ALIGNMENT = 32
 
