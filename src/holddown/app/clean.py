@@ -161,4 +161,6 @@ def sweep(
         if verdict.standing is Standing.DEAD and verdict.file.id in seen
     )
     gone = {result.pid for result in ended if isinstance(result, Ended)}
-    return Swept(ended, files, survey(host, leftovers, known, [pid for pid in pids if pid not in gone]))
+    # one that would not end may have ended since; it is no longer a name to complain of
+    still = [pid for pid in pids if pid not in gone and host.process(pid) is not None]
+    return Swept(ended, files, survey(host, leftovers, known, still))
