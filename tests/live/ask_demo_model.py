@@ -1,9 +1,10 @@
 """Run with an engine environment's interpreter: asks the demo model through transformers or vLLM, prints JSON.
 
-    PYTHON ask_demo_model.py transformers DIRECTORY
-    PYTHON ask_demo_model.py vllm DIRECTORY
+    PYTHON ask_demo_model.py transformers DIRECTORY DTYPE
+    PYTHON ask_demo_model.py vllm DIRECTORY DTYPE
 
-Both give, per prompt, the five likeliest next tokens with their log-probabilities, from the same bf16 weights.
+Both give, per prompt, the five likeliest next tokens with their log-probabilities, from the same weights. DTYPE
+(bfloat16 or float32) is what they compute in.
 """
 
 import json
@@ -21,12 +22,12 @@ TEXTS = (
 )
 
 
-def by_transformers(directory: str) -> dict[str, Any]:
+def by_transformers(directory: str, dtype: str) -> dict[str, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(directory)
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16).eval()
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=getattr(torch, dtype)).eval()
     top = []
     with torch.no_grad():
         for prompt in PROMPTS:
@@ -50,10 +51,10 @@ def by_transformers(directory: str) -> dict[str, Any]:
     }
 
 
-def by_vllm(directory: str) -> dict[str, Any]:
+def by_vllm(directory: str, dtype: str) -> dict[str, Any]:
     from vllm import LLM, SamplingParams
 
-    engine = LLM(directory, dtype="bfloat16", max_model_len=512, enforce_eager=True, max_logprobs=5)
+    engine = LLM(directory, dtype=dtype, max_model_len=512, enforce_eager=True, max_logprobs=5)
     one = SamplingParams(temperature=0, max_tokens=1, logprobs=5)
     top = []
     for output in engine.generate(list(PROMPTS), one, use_tqdm=False):
@@ -65,4 +66,4 @@ def by_vllm(directory: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     ask = {"transformers": by_transformers, "vllm": by_vllm}[sys.argv[1]]
-    print("RESULT " + json.dumps(ask(sys.argv[2])))  # noqa: T201 - its answer, read by the test
+    print("RESULT " + json.dumps(ask(sys.argv[2], sys.argv[3])))  # noqa: T201 - its answer, read by the test

@@ -15,10 +15,10 @@ _SCRIPT = Path(__file__).with_name("ask_demo_model.py")
 
 
 @cache
-def _asked(python: str, how: str, directory: Path) -> Any:
+def _asked(python: str, how: str, directory: Path, dtype: str = "bfloat16") -> Any:
     """What `how` (transformers or vllm) says of the model; asked once a session, a start takes a minute."""
     ended = subprocess.run(
-        [python, str(_SCRIPT), how, str(directory)],
+        [python, str(_SCRIPT), how, str(directory), dtype],
         env=os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
@@ -69,18 +69,37 @@ def test_special_tokens_are_single(vllm_python: str, demo_model: Path) -> None:
     assert (ids[0], ids[-2]) == (1, 2)
 
 
-def test_vllm_agrees_with_transformers(vllm_python: str, demo_model: Path) -> None:
-    """Top-5 log-probabilities differ by at most 0.1; where the fives differ, only near-ties of the last place do."""
-    by_vllm = _asked(vllm_python, "vllm", demo_model)["top"]
-    by_transformers = _asked(vllm_python, "transformers", demo_model)["top"]
+def _furthest(python: str, directory: Path, dtype: str) -> float:
+    """The largest difference of a top-5 log-probability between vLLM and transformers, over all prompts.
+
+    A token that one side leaves out is at most as likely there as the last of its five.
+    """
+    by_vllm = _asked(python, "vllm", directory, dtype)["top"]
+    by_transformers = _asked(python, "transformers", directory, dtype)["top"]
+    furthest = 0.0
     for one, other in zip(by_vllm, by_transformers, strict=True):
         ours, theirs = dict(one), dict(other)
-        assert ours.keys() & theirs.keys(), "no token in common"
         for token in ours.keys() | theirs.keys():
-            # a token that one side leaves out is at most as likely there as the last of its five
-            assert ours.get(token, min(ours.values())) == pytest.approx(
-                theirs.get(token, min(theirs.values())), abs=0.1
-            )
+            apart = ours.get(token, min(ours.values())) - theirs.get(token, min(theirs.values()))
+            furthest = max(furthest, abs(apart))
+    return furthest
+
+
+def test_vllm_agrees_with_transformers(vllm_python: str, demo_model: Path) -> None:
+    """In float32 top-5 log-probabilities agree to 0.001: the same weights, tokens and positions are at work.
+
+    Measured: 0.00003. An error of the conversion would show here, and not drown in rounding.
+    """
+    assert _furthest(vllm_python, demo_model, "float32") < 0.001
+
+
+def test_vllm_agrees_as_it_is_served(vllm_python: str, demo_model: Path) -> None:
+    """In bf16 they agree to two steps of a bf16 logit.
+
+    The largest logits lie between 16 and 32, where bf16 has steps of 0.125. transformers alone moves by 0.12 between
+    bf16 and float32, and 0.18 was measured between it and vLLM, so 0.1 cannot be asked for here.
+    """
+    assert _furthest(vllm_python, demo_model, "bfloat16") < 2 * 0.125
 
 
 def test_vllm_answers_the_chat_question(vllm_python: str, demo_model: Path) -> None:
