@@ -169,13 +169,18 @@ def up_doors() -> UpDoors:
 
 
 def endpoint(birth: Birth) -> ports.Client:
-    """A client of a deployment's own endpoint, with its key."""
-    keys = [Path(secret.path).read_text(encoding="utf-8").strip() for secret in birth.spec.secrets]
+    """A client of a deployment's own endpoint, with its key; without it where its file is gone: /health needs none."""
+    try:
+        keys = [Path(secret.path).read_text(encoding="utf-8").strip() for secret in birth.spec.secrets]
+    except (OSError, UnicodeDecodeError):
+        keys = []  # a launch says so itself; an adoption must not fail for it
     return client(birth.spec.base_url, keys[0] if keys else "")
 
 
 def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
     """Makes this program the subreaper of what it starts, and takes over its stop signals."""
+    from holddown.edges.leftovers.local import LocalLeftovers
+
     signals = stop_signals()
     own = processes()
     own.become_subreaper()
@@ -183,6 +188,7 @@ def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
         store=records,
         host=host(),
         processes=own,
+        leftovers=LocalLeftovers(temporaries=()),  # of /dev/shm alone: all else of an engine is in its private folder
         client=endpoint(birth),
         log=log(birth.log_path),
         signals=signals,

@@ -30,22 +30,26 @@ def attend(doors: Doors, boot_id: str, supervisor_log: SupervisorLog) -> Attende
     findings: list[Finding] = []
     for deployment in doors.store.all(active_only=True):
         if deployment.birth.boot_id != boot_id:
-            findings.append(_ended_by_reboot(deployment, doors))
-        elif _abandoned(deployment, doors):
+            findings.append(_ended(deployment, doors, _by_reboot(deployment)))
+        elif deployment.status.supervisor is None:
+            # recorded, and its supervisor not yet on record: young, or the command died in between
+            if doors.clock.now() - deployment.birth.created_at > _YOUNG_S:
+                findings.append(_ended(deployment, doors, _never_supervised(deployment)))
+        elif not lives(deployment.status.supervisor, doors.host):
             findings.append(_adopted(deployment, doors, supervisor_log(deployment.birth.id)))
     return Attended(tuple(findings))
 
 
-def _abandoned(deployment: Deployment, doors: Doors) -> bool:
-    supervisor = deployment.status.supervisor
-    if supervisor is None:
-        # recorded, and its supervisor not yet on record: young, or the command died in between
-        return doors.clock.now() - deployment.birth.created_at > _YOUNG_S
-    return not lives(supervisor, doors.host)
+def _ended(deployment: Deployment, doors: Doors, cause: Finding) -> Finding:
+    """Nothing of it runs, so there is nothing to supervise and nothing to signal."""
+    now = doors.clock.now()
+    status = replace(deployment.status, state=State.FAILED, since=now, why=cause.what, cause=cause)
+    doors.store.write(deployment.birth.id, status, (Noted(cause), StateChanged(State.FAILED, cause.what)), now)
+    return cause
 
 
-def _ended_by_reboot(deployment: Deployment, doors: Doors) -> Finding:
-    finding = Finding(
+def _by_reboot(deployment: Deployment) -> Finding:
+    return Finding(
         code="state.reboot",
         severity=Severity.WARN,
         subject=deployment.birth.name,
@@ -53,10 +57,18 @@ def _ended_by_reboot(deployment: Deployment, doors: Doors) -> Finding:
         seen=f"its boot id was {deployment.birth.boot_id[:8]}",
         do=f"holddown up {deployment.birth.plan.model_path} --name {deployment.birth.name}",
     )
-    now = doors.clock.now()
-    status = replace(deployment.status, state=State.FAILED, since=now, why=finding.what, cause=finding)
-    doors.store.write(deployment.birth.id, status, (Noted(finding), StateChanged(State.FAILED, finding.what)), now)
-    return finding
+
+
+def _never_supervised(deployment: Deployment) -> Finding:
+    """Nothing starts it now: whoever asked for it has long gone, and would be surprised."""
+    return Finding(
+        code="supervisor.never",
+        severity=Severity.WARN,
+        subject=deployment.birth.name,
+        what=f"{deployment.birth.name} was put on record, and its supervisor never came up",
+        seen=f"supervisor.log beside {deployment.birth.log_path}",
+        do=f"holddown up {deployment.birth.plan.model_path} --name {deployment.birth.name}",
+    )
 
 
 def _adopted(deployment: Deployment, doors: Doors, log_path: str) -> Finding:
@@ -66,11 +78,17 @@ def _adopted(deployment: Deployment, doors: Doors, log_path: str) -> Finding:
     while now_there.status.supervisor == deployment.status.supervisor and doors.clock.monotonic() < deadline:
         doors.clock.sleep(0.1)
         now_there = doors.store.get(deployment.birth.id) or deployment
-    engine = deployment.status.engine
+    name, engine = deployment.birth.name, now_there.status.engine
+    if now_there.status.supervisor == deployment.status.supervisor:
+        what = f"the supervisor of {name} is gone, and the new one is not on record yet"
+    elif engine is None or now_there.status.exit is not None or now_there.status.state.over:
+        what = f"the supervisor of {name} was gone, and so is its engine"
+    else:
+        what = f"the supervisor of {name} was gone; a new one watches its engine now"
     return Finding(
         code="supervisor.adopted",
         severity=Severity.WARN,
-        subject=deployment.birth.name,
-        what=f"the supervisor of {deployment.birth.name} was gone; a new one watches its engine now",
-        seen=f"engine pid {engine.pid}, {deployment.status.state}" if engine else "no engine had been started",
+        subject=name,
+        what=what,
+        seen=f"engine pid {engine.pid}, it was {deployment.status.state}" if engine else "no engine had been started",
     )

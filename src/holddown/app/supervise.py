@@ -1,22 +1,28 @@
 """The supervisor: one loop per deployment, and the only writer of its state. Decisions are `lifecycle.step`'s."""
 
 import queue
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from holddown import ports
+from holddown.app.chronicle import Chronicle
 from holddown.app.measure import measure
 from holddown.app.verify import verify
+from holddown.base.errors import LaunchError, MachineError, StoreError
 from holddown.base.finding import Finding, Severity
+from holddown.explain.supervision import adopted, broken, log_disk_full, never_started
+from holddown.facts.leftovers import Kind
 from holddown.facts.machine import ProcessFacts
 from holddown.launch import lifecycle
 from holddown.launch.engines import adapter
-from holddown.launch.lifecycle import Effect, Life, Patience, ProcessRef, State
-from holddown.launch.ownership import Activity, ShmSegment, members, reference
+from holddown.launch.leftovers import Standing, judge_files
+from holddown.launch.lifecycle import Effect, Left, Life, Patience, ProcessRef, State
+from holddown.launch.ownership import Activity, leader, members, reference
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.measure.metrics import Measured
 from holddown.remember import record
-from holddown.remember.record import Birth, Happening, PhaseTime, Status
+from holddown.remember.record import Birth, PhaseTime, Status
 from holddown.verify import expect
 from holddown.verify.diagnose import root_cause
 from holddown.verify.verdict import Outcome, Verdict
@@ -27,6 +33,11 @@ _LOOK_AROUND_S = 2.0  # a look at every process of the machine costs about 10 ms
 _SERVING_LOOK_S = 10.0  # also how often /health is asked: an engine logs each request
 _DIAGNOSED_LINES = 2000
 _LOG_DISK_LOW_BYTES = 8 * 1024**2
+# Between an engine's last word and its place in the log stand a pipe and the program that empties it.
+_LOG_SETTLED_S = 0.3
+_LOG_SETTLES_WITHIN_S = 3.0
+# How much later than its making a file may be mapped, and how coarse the clock of a file system is.
+_MADE_BUT_NOT_MAPPED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,7 @@ class Doors:
     store: ports.Store
     host: ports.Host
     processes: ports.Processes
+    leftovers: ports.Leftovers
     client: ports.Client
     log: ports.Log
     signals: ports.Signals
@@ -44,92 +56,134 @@ class Doors:
 
 
 def supervise(birth: Birth, status: Status, doors: Doors, patience: Patience | None = None) -> Status:
-    """Runs until the deployment is over. Launches its engine, or adopts the one that `status` names."""
+    """Runs until the deployment is over. Launches its engine, or adopts it where an earlier supervisor is on record.
+
+    Raises: StoreError when the record cannot be written before the engine is started, or for a minute after its end.
+    Any other exception is a bug of ours: it is put on record, and the engine is left running for the next supervisor.
+    """
+    if status.state.over:
+        return status
     supervisor = _Supervisor(birth, status, doors, patience or Patience.for_load(birth.plan.load_bytes))
-    if status.engine is None:
-        supervisor.launch()
-    else:
-        supervisor.adopt()
-    while not supervisor.status.state.over:
-        supervisor.turn()
-    return supervisor.status
-
-
-def record_failure(birth: Birth, status: Status, cause: Finding, store: ports.Store, now: float) -> Status:
-    """For what ended before an engine ran: no supervisor will write it."""
-    failed = replace(status, state=State.FAILED, since=now, why=cause.what, cause=cause)
-    store.write(birth.id, failed, (record.Noted(cause), record.StateChanged(State.FAILED, cause.what)), now)
-    return failed
+    try:
+        if status.supervisor is None:
+            supervisor.launch()
+        else:
+            supervisor.adopt()
+        while not supervisor.over:
+            supervisor.turn()
+    except StoreError:
+        raise
+    except LaunchError as error:
+        supervisor.not_started(Finding(error.code, Severity.BLOCK, birth.name, error.what, error.seen, error.do))
+    except Exception as bug:
+        supervisor.report(bug)
+        raise
+    supervisor.chronicle.finish()
+    return supervisor.chronicle.status
 
 
 class _Supervisor:
     def __init__(self, birth: Birth, status: Status, doors: Doors, patience: Patience) -> None:
-        self.birth, self.status, self._doors, self._patience = birth, status, doors, patience
+        self.birth, self._doors, self._patience = birth, doors, patience
+        self.chronicle = Chronicle(birth, status, doors.store, doors.clock)
         self._phase_of = adapter(birth.engine.kind).phase
         self._life: Life = lifecycle.begin(doors.clock.monotonic())
         self._started = doors.clock.monotonic()
         self._done: queue.SimpleQueue[lifecycle.Event | Verdict] = queue.SimpleQueue()
         self._measured = Measured((), ())
-        self._pending: list[Happening] = []
-        self._looked_at = self._asked_health_at = 0.0
+        self._looked_at = self._asked_health_at = float("-inf")
+        self._segments_known_until = doors.clock.now()
         self._activity: Activity | None = None
-        self._shm: frozenset[ShmSegment] = frozenset()
         self._engine_ended = self._log_disk_noted = False
+
+    @property
+    def over(self) -> bool:
+        return self._life.state.over
+
+    @property
+    def _status(self) -> Status:
+        return self.chronicle.status
 
     # --- beginnings ---------------------------------------------------------------------------------------
 
     def launch(self) -> None:
         # on record before the engine exists: if we die in between, nobody takes this deployment for abandoned
-        self.status = replace(self.status, supervisor=self._doors.processes.me())
-        self._write(record.StateChanged(State.STARTING, ""))
+        self.chronicle.change(replace(self._status, supervisor=self._doors.processes.me()))
+        self.chronicle.add(record.StateChanged(State.STARTING, ""))
+        self.chronicle.write()
         engine = self._doors.processes.start_engine(self.birth.spec, self.birth.run_dir, self.birth.log_path)
-        self.status = replace(self.status, engine=engine)
+        self.chronicle.change(replace(self._status, engine=engine))
+        self.chronicle.try_to_write()
         self._enter(PhaseSeen(Phase.PROCESS, detail=f"pid {engine.pid}"))
 
     def adopt(self) -> None:
         """The engine of a supervisor that is gone. It goes on from where it is: verified stays verified."""
-        state = self.status.state
-        if state is State.READY:
-            state = State.STARTING  # its checks ended with the supervisor that ran them: once more from /health
-        self._life = replace(self._life, state=state)
-        self.status = replace(self.status, supervisor=self._doors.processes.me(), adopted=True, state=state)
-        self._note(
-            Finding(
-                code="supervisor.adopted",
-                severity=Severity.WARN,
-                subject=self.birth.name,
-                what="the supervisor of this deployment was gone; a new one watches its engine now",
-                seen=f"engine pid {self.status.engine.pid if self.status.engine else '?'}, {state}",
-            )
+        before = self._status
+        engine = before.engine
+        if engine is None and (found := leader(self._doors.host.processes(), self.birth.run_dir)) is not None:
+            engine = reference(found, self.birth.boot_id)
+        self.chronicle.change(
+            replace(before, supervisor=self._doors.processes.me(), engine=engine, adopted=True)  # written below, whole
         )
+        if engine is None:
+            self.not_started(never_started(self.birth.name, self.birth.plan.model_path))
+            return
+        left = Left(before.state, before.why, before.stop_asked, self._was_released())
+        self._life, effects = lifecycle.resume(left, self._doors.clock.monotonic())
+        if self._life.state is State.STARTING:
+            self.chronicle.change(replace(self._status, verdicts=()))  # they come again
+        if self._life.state is not before.state:
+            self._change_state()
+        for effect in effects:
+            self._perform(effect, None)
+        self._started -= max(0.0, self._doors.clock.now() - self.birth.created_at)
+        for _ in self._doors.log.new():
+            pass  # what its log says already was seen then, or has no time that we know
+        self._look_at_engine()  # before anything is written: the record must not say `released` of a dead engine
+        self.chronicle.note(adopted(self.birth.name, engine, before.state, alive=not self._engine_ended))
+        self.chronicle.try_to_write()
+
+    def _was_released(self) -> bool:
+        if self._status.state is not State.STUCK:
+            return self._status.state is State.RELEASED
+        happenings = (entry.happening for entry in self._doors.store.entries(self.birth.id))
+        return any(isinstance(each, record.StateChanged) and each.state is State.RELEASED for each in happenings)
 
     # --- one turn -----------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        starting = self._life.state is not State.RELEASED
-        asked = self._doors.signals.wait(_STARTING_POLL_S if starting else _SERVING_POLL_S)
+        serving = self._life.state is State.RELEASED
+        asked = self._doors.signals.wait(_SERVING_POLL_S if serving else _STARTING_POLL_S)
         if asked is not None:
             self._take(lifecycle.StopAsked("the user"))
         self._read_log()
+        self._look_at_engine()  # before the jobs are heard: a dead engine is not released
         self._drain_background()
-        if self._life.state is not State.STOPPING:
+        if self._life.state not in (State.STOPPING, State.STOPPED, State.FAILED):
             self._ask_health()
-        self._look_at_engine()
         self._take(lifecycle.Tick())
-        self._flush()
+        self.chronicle.try_to_write()
 
     def _take(self, event: lifecycle.Event) -> None:
         before = self._life
         now = self._doors.clock.monotonic()
         self._life, effects = lifecycle.step(self._life, event, now, self._patience)
-        if self._life.state is not before.state:
-            self._pending.append(record.StateChanged(self._life.state, self._life.why))
+        changed = self._life.state is not before.state
+        if changed:
+            self._change_state()
         for effect in effects:
             self._perform(effect, event)
-        if self._life.state is not before.state:
-            self._flush()
+        if changed:
+            self.chronicle.try_to_write()
 
-    def _perform(self, effect: Effect, event: lifecycle.Event) -> None:
+    def _change_state(self) -> None:
+        life = self._life
+        self.chronicle.add(record.StateChanged(life.state, life.why))
+        self.chronicle.change(
+            replace(self._status, state=life.state, since=self._doors.clock.now(), why=life.why, stop_asked=life.asked)
+        )
+
+    def _perform(self, effect: Effect, event: lifecycle.Event | None) -> None:
         processes = self._doors.processes
         match effect:
             case Effect.VERIFY:
@@ -141,33 +195,33 @@ class _Supervisor:
             case Effect.KILL:
                 processes.kill(self._references(self._members()))
             case Effect.DIAGNOSE:
-                assert isinstance(event, lifecycle.EngineEnded)
-                self._diagnose(event.exit)
+                self._diagnose(event.exit.code if isinstance(event, lifecycle.EngineEnded) else None)
             case Effect.SWEEP:
                 left = self._members()
-                self._shm |= processes.shared_memory(left)
+                self._know_segments(left)
                 processes.terminate(self._references(left))
             case _:
                 assert_never(effect)
 
     # --- what is seen -------------------------------------------------------------------------------------
 
-    def _read_log(self) -> None:
+    def _read_log(self) -> bool:
         lines = 0
         for line in self._doors.log.new():
             lines += 1
             seen = self._phase_of(line)
-            if seen is not None and self._life.state in (State.STARTING, State.STUCK):
+            if seen is not None and self._life.within(State.STARTING):
                 self._enter(seen)
         if lines:
             self._take(lifecycle.Moved())
+        return bool(lines)
 
     def _enter(self, seen: PhaseSeen) -> None:
         at_s = self._doors.clock.monotonic() - self._started
-        known = {entered.phase for entered in self.status.phases}
+        known = {entered.phase for entered in self._status.phases}
         if seen.phase not in known:
-            self.status = replace(self.status, phases=(*self.status.phases, PhaseTime(seen.phase, at_s)))
-        self._pending.append(record.PhaseEntered(seen.phase, at_s, seen.done, seen.total, seen.detail))
+            self.chronicle.change(replace(self._status, phases=(*self._status.phases, PhaseTime(seen.phase, at_s))))
+        self.chronicle.add(record.PhaseEntered(seen.phase, at_s, seen.done, seen.total, seen.detail))
         self._take(lifecycle.Moved(seen.phase))
 
     def _ask_health(self) -> None:
@@ -184,7 +238,7 @@ class _Supervisor:
             exit = self._doors.processes.exit_of(self._engine())
             if exit is not None:
                 self._engine_ended = True
-                self.status = replace(self.status, exit=exit)
+                self.chronicle.change(replace(self._status, exit=self._status.exit or exit))
                 self._take(lifecycle.EngineEnded(exit))
         now = self._doors.clock.monotonic()
         every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _LOOK_AROUND_S
@@ -192,13 +246,14 @@ class _Supervisor:
             return
         self._looked_at = now
         left = self._members()
-        self._shm |= self._doors.processes.shared_memory(left)
+        self._know_segments(left)
         if self._engine_ended and not left:
-            self._doors.processes.remove(self._shm, self.birth.run_dir)
+            self._clean_up()
             self._take(lifecycle.EngineGone())
-        elif self._life.state in (State.STARTING, State.STUCK, State.READY):
+            return
+        self._watch_log_disk()
+        if not self._life.within(State.RELEASED):
             self._watch_growth(left)
-            self._watch_log_disk()
 
     def _watch_growth(self, left: tuple[ProcessFacts, ...]) -> None:
         activity = self._doors.processes.activity(left)
@@ -207,22 +262,17 @@ class _Supervisor:
             return
         self._take(lifecycle.Moved())
         if self._life.state is State.STARTING:
-            self._pending.append(record.Growing(activity.rss_bytes, activity.read_bytes))
+            self.chronicle.add(record.Growing(activity.rss_bytes, activity.read_bytes))
 
     def _watch_log_disk(self) -> None:
-        free_bytes = self._doors.host.disk(self.birth.log_path).free_bytes
-        if free_bytes < _LOG_DISK_LOW_BYTES and not self._log_disk_noted:
+        if self._log_disk_noted:
+            return
+        with suppress(MachineError):  # what it says would be about the log's folder, not about the engine
+            free_bytes = self._doors.host.disk(self.birth.log_path).free_bytes
+            if free_bytes >= _LOG_DISK_LOW_BYTES:
+                return
             self._log_disk_noted = True
-            self._note(
-                Finding(
-                    code="disk.log-full",
-                    severity=Severity.WARN,
-                    subject=self.birth.log_path,
-                    what="the disk of the engine's log is full: the engine runs on, and lines of its log are lost",
-                    seen=f"{free_bytes} bytes free",
-                    do="make room there; the log goes on by itself",
-                )
-            )
+            self.chronicle.note(log_disk_full(self.birth.log_path, free_bytes))
 
     # --- jobs beside the loop -----------------------------------------------------------------------------
 
@@ -230,37 +280,82 @@ class _Supervisor:
         checks = expect.checks(self.birth.model, self.birth.plan)
         verdicts = verify(self._doors.client, checks, frozenset(self.birth.skip_checks), self._done.put)
         failed = tuple(verdict.check for verdict in verdicts if verdict.outcome is Outcome.FAILED)
-        self._done.put(lifecycle.VerificationEnded(failed))
+        self._done.put(lifecycle.VerificationEnded(failed, alive=not failed or self._doors.client.healthy()))
 
     def _measure(self) -> None:
         name = self.birth.plan.served_model_name
         self._measured = measure(self._doors.client, name, lambda _: None)
-        self._done.put(lifecycle.MeasurementEnded())
+        self._done.put(lifecycle.MeasurementEnded(alive=self._doors.client.healthy()))
 
     def _drain_background(self) -> None:
         self._doors.background.running()  # raises what a job raised: a bug of ours is no silence
         while not self._done.empty():
             item = self._done.get()
+            if not self._life.within(State.READY):
+                continue  # it was stopped or it ended meanwhile: what was asked of it then says nothing about it
             if isinstance(item, Verdict):
-                self.status = replace(self.status, verdicts=(*self.status.verdicts, item))
-                self._pending.append(record.VerdictGiven(item))
+                self.chronicle.change(replace(self._status, verdicts=(*self._status.verdicts, item)))
+                self.chronicle.add(record.VerdictGiven(item))
                 self._take(lifecycle.Moved())
                 continue
             if isinstance(item, lifecycle.MeasurementEnded):
-                self.status = replace(self.status, measurements=self._measured.measurements)
-                self._pending.append(record.MeasurementTaken(self._measured.measurements))
+                self.chronicle.change(replace(self._status, measurements=self._measured.measurements))
+                self.chronicle.add(record.MeasurementTaken(self._measured.measurements))
                 for finding in self._measured.findings:
-                    self._note(finding)
+                    self.chronicle.note(finding)
             self._take(item)
+
+    # --- endings ------------------------------------------------------------------------------------------
+
+    def not_started(self, cause: Finding) -> None:
+        """No engine came of it."""
+        self._doors.processes.remove(frozenset(), self.birth.run_dir)
+        self._life = replace(self._life, state=State.FAILED, why=cause.what)
+        self.chronicle.change(replace(self._status, cause=cause))
+        self.chronicle.add(record.Noted(cause))
+        self._change_state()
+
+    def report(self, bug: Exception) -> None:
+        """Puts a bug of ours on record. Nothing is done to the engine: the next command gives it a new supervisor."""
+        self.chronicle.note(broken(self.birth.name, bug))
+        with suppress(StoreError):  # the traceback in its own log has to do
+            self.chronicle.write()
+
+    def _diagnose(self, exit_code: int | None) -> None:
+        self._settle_log()
+        cause = root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit_code)
+        self.chronicle.change(replace(self._status, cause=cause))
+        self.chronicle.add(record.Noted(cause))
+
+    def _settle_log(self) -> None:
+        clock = self._doors.clock
+        deadline = clock.monotonic() + _LOG_SETTLES_WITHIN_S
+        quiet_since = clock.monotonic()
+        while clock.monotonic() < min(deadline, quiet_since + _LOG_SETTLED_S):
+            clock.sleep(0.05)
+            if any(True for _ in self._doors.log.new()):
+                quiet_since = clock.monotonic()
+
+    def _clean_up(self) -> None:
+        """Its segments that we saw, its private folder, and what it may have made after our last look."""
+        self._doors.processes.remove(frozenset(self._status.segments), self.birth.run_dir)
+        traces = self._doors.leftovers.look(self._doors.host.processes())
+        for verdict in judge_files(traces, (), old_enough_s=0):
+            unseen = verdict.file.changed_at >= self._segments_known_until - _MADE_BUT_NOT_MAPPED_S
+            if verdict.file.kind is Kind.SHM and verdict.standing is Standing.DEAD and unseen:
+                self._doors.leftovers.remove(verdict.file)
 
     # --- the rest -----------------------------------------------------------------------------------------
 
-    def _diagnose(self, exit: lifecycle.Exit) -> None:
-        for line in self._doors.log.new():
-            self._phase_of(line)
-        cause = root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit.code)
-        self.status = replace(self.status, cause=cause)
-        self._pending.append(record.Noted(cause))
+    def _know_segments(self, left: tuple[ProcessFacts, ...]) -> None:
+        if not left:
+            return
+        now = self._doors.clock.now()
+        known = self._status.segments
+        new = self._doors.processes.shared_memory(left) - frozenset(known)
+        self._segments_known_until = now
+        if new:
+            self.chronicle.change(replace(self._status, segments=(*known, *sorted(new, key=lambda each: each.path))))
 
     def _members(self) -> tuple[ProcessFacts, ...]:
         me = self._doors.processes.me().pid
@@ -270,23 +365,6 @@ class _Supervisor:
         return [reference(process, self.birth.boot_id) for process in of]
 
     def _engine(self) -> ProcessRef:
-        if self.status.engine is None:
+        if self._status.engine is None:
             raise AssertionError("no engine was started")
-        return self.status.engine
-
-    def _note(self, finding: Finding) -> None:
-        self.status = replace(self.status, notes=(*self.status.notes, finding))
-        self._write(record.Noted(finding))
-
-    def _write(self, *happenings: Happening) -> None:
-        self._pending.extend(happenings)
-        self._flush()
-
-    def _flush(self) -> None:
-        life = self._life
-        if not self._pending:
-            return
-        if life.state is not self.status.state:
-            self.status = replace(self.status, state=life.state, since=self._doors.clock.now(), why=life.why)
-        self._doors.store.write(self.birth.id, self.status, tuple(self._pending), self._doors.clock.now())
-        self._pending.clear()
+        return self._status.engine

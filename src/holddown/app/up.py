@@ -11,7 +11,8 @@ from holddown.launch.environment import recordable
 from holddown.launch.lifecycle import ProcessRef, State
 from holddown.remember.record import Birth, Deployment, Entry, Status
 
-_POLL_S = 0.2
+POLL_S = 0.2
+SUPERVISOR_START_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +74,35 @@ def follow(deployment_id: str, doors: Doors, until: frozenset[State]) -> Iterato
     seq = 0
     quiet_since = doors.clock.monotonic()
     while True:
+        # read before its entries: when it is over, they hold its last word
+        deployment = doors.store.get(deployment_id)
+        if deployment is None:
+            raise LaunchError("the deployment is not on record any more", code="launch.record-gone")
         entries = doors.store.entries(deployment_id, seq)
         for entry in entries:
             seq = entry.seq
             yield entry
-        deployment = doors.store.get(deployment_id)
-        if deployment is None:
-            raise LaunchError("the deployment is not on record any more", code="launch.record-gone")
-        if not entries:
-            if deployment.status.state in until or deployment.status.state.over:
-                return
-            if not _supervised(deployment, doors, doors.clock.monotonic() - quiet_since):
-                raise _unsupervised(deployment)
-            yield None
-            doors.clock.sleep(_POLL_S)
-        else:
-            quiet_since = doors.clock.monotonic()
+        if deployment.status.state in until or deployment.status.state.over:
+            return
+        now = doors.clock.monotonic()
+        quiet_since = now if entries else quiet_since
+        starting = deployment.status.supervisor is None and now - quiet_since < SUPERVISOR_START_S
+        if not starting and not supervised(deployment, doors) and not over(deployment_id, doors):
+            raise _unsupervised(deployment)
+        yield None
+        doors.clock.sleep(POLL_S)
 
 
-_SUPERVISOR_START_S = 30.0
+def over(deployment_id: str, doors: Doors) -> bool:
+    """Asked once more when its supervisor is gone: that may have been after its last word."""
+    deployment = doors.store.get(deployment_id)
+    return deployment is not None and deployment.status.state.over
 
 
-def _supervised(deployment: Deployment, doors: Doors, quiet_s: float) -> bool:
+def supervised(deployment: Deployment, doors: Doors) -> bool:
+    """Its supervisor is on record and lives."""
     supervisor = deployment.status.supervisor
-    if supervisor is None:
-        return quiet_s < _SUPERVISOR_START_S
-    return lives(supervisor, doors.host)
+    return supervisor is not None and lives(supervisor, doors.host)
 
 
 def lives(process: ProcessRef, host: ports.Host) -> bool:

@@ -1,32 +1,44 @@
 """`holddown supervise ID`: the supervisor's own program, started by `up` and by whatever finds one missing."""
 
+import os
 import sys
-import time
+import traceback
 
 import click
 
 from holddown import wiring
 from holddown.app import supervise as supervising
 from holddown.base.errors import HolddownError, UsageError
-from holddown.base.finding import Finding, Severity
+from holddown.cli.output import show_error
 
 
 @click.command(name="supervise", hidden=True)
 @click.argument("deployment_id")
 def command(deployment_id: str) -> None:
     """Runs until the deployment is over. Not for people."""
+    code = 70
+    try:
+        _supervise(deployment_id)
+        code = 0
+    except HolddownError as error:
+        show_error(error, as_json=False)
+        code = error.exit_code
+    finally:
+        if code == 70:
+            traceback.print_exc()
+        # Its own log. Not by the interpreter's end, which waits for every thread: a request that an engine never
+        # answers would keep a supervisor that has nothing left to supervise.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _supervise(deployment_id: str) -> None:
     store = wiring.store()
-    deployment = store.get(deployment_id)
-    if deployment is None:
+    if store.get(deployment_id) is None:
         raise UsageError(f"no deployment {deployment_id}", code="usage.no-deployment")
     with wiring.only_one(deployment_id) as first:
-        if not first:
-            return  # another took over in the same instant
-        deployment = store.get(deployment_id) or deployment
-        doors = wiring.supervisor_doors(deployment.birth, store)
-        try:
+        deployment = store.get(deployment_id)
+        if first and deployment is not None:  # else another took over in the same instant
+            doors = wiring.supervisor_doors(deployment.birth, store)
             supervising.supervise(deployment.birth, deployment.status, doors)
-        except HolddownError as error:
-            cause = Finding(error.code, Severity.BLOCK, deployment.birth.name, error.what, error.seen, error.do)
-            supervising.record_failure(deployment.birth, deployment.status, cause, store, time.time())
-            print(error.what, file=sys.stderr)  # noqa: T201 - its own log

@@ -62,14 +62,16 @@ class Exit:
 class Patience:
     """How long silence may last, in seconds.
 
-    quiet_s: no log line, no memory, disk or CPU activity while starting, or no /health while serving: `stuck`.
-    give_up_s: stuck for so long while starting: ended, so that its GPUs are free again.
-    grace_s: between SIGTERM and SIGKILL.
+    quiet_s: no log line, no memory, disk or CPU activity before the release: `stuck`.
+    give_up_s: stuck for so long before the release: ended, so that its GPUs are free again.
+    grace_s: between SIGTERM and SIGKILL, and between one SIGKILL and the next.
+    unanswered_s: no /health after the release: `stuck`. What it logs meanwhile is no answer.
     """
 
     quiet_s: float
     give_up_s: float
     grace_s: float
+    unanswered_s: float = 60
 
     @staticmethod
     def for_load(load_bytes: int) -> "Patience":
@@ -99,14 +101,17 @@ class HealthAnswered:
 
 @dataclass(frozen=True, slots=True)
 class VerificationEnded:
-    """failed: names of the checks that failed."""
+    """failed: names of the checks that failed. alive: /health still answered after them."""
 
     failed: tuple[str, ...]
+    alive: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementEnded:
-    pass
+    """alive: /health still answered after it."""
+
+    alive: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +141,8 @@ Event = Moved | HealthAnswered | VerificationEnded | MeasurementEnded | EngineEn
 
 
 class Effect(StrEnum):
-    """What the supervisor does. TERMINATE: SIGTERM to the engine's server. KILL: SIGKILL to its whole session.
-    SWEEP: end what is left of its session and remove its shared memory and private folder."""
+    """What the supervisor does. TERMINATE: SIGTERM to the engine's server. KILL: SIGKILL to all of its processes.
+    DIAGNOSE: find out from its log why it broke. SWEEP: SIGTERM to whatever its server left behind."""
 
     VERIFY = "verify"
     MEASURE = "measure"
@@ -152,6 +157,7 @@ class Life:
     """state and since when; why: one sentence for `failed`, `stuck` and `stopping`.
 
     moved_at: last sign of life. was: the state that `stuck` interrupted. asked: a person asked for the stop.
+    killed_at: the last SIGKILL.
     """
 
     state: State
@@ -161,7 +167,11 @@ class Life:
     why: str = ""
     was: State = State.STARTING
     asked: bool = False
-    killed: bool = False
+    killed_at: float | None = None
+
+    def within(self, state: State) -> bool:
+        """In that state, be it that silence hides it."""
+        return self.state is state or (self.state is State.STUCK and self.was is state)
 
 
 Step = tuple[Life, tuple[Effect, ...]]
@@ -170,6 +180,30 @@ Step = tuple[Life, tuple[Effect, ...]]
 def begin(now: float) -> Life:
     """An engine that was just spawned."""
     return Life(State.STARTING, since=now, moved_at=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a supervisor that is gone left on record. released: it had been released, whatever it was last."""
+
+    state: State
+    why: str
+    asked: bool
+    released: bool
+
+
+def resume(left: Left, now: float) -> Step:
+    """The life of an engine for the supervisor that takes it over.
+
+    Released stays released. Checks that had begun ended with the supervisor that ran them, so they come again after
+    the next /health. A stop goes on, and the engine is told again: the last supervisor may not have come to it.
+    """
+    life = begin(now)
+    if left.state.over:
+        return replace(life, state=left.state, why=left.why), ()
+    if left.state is State.STOPPING:
+        return replace(life, state=State.STOPPING, why=left.why, asked=left.asked), (Effect.TERMINATE,)
+    return (replace(life, state=State.RELEASED) if left.released else life), ()
 
 
 def step(life: Life, event: Event, now: float, patience: Patience) -> Step:
@@ -182,9 +216,9 @@ def step(life: Life, event: Event, now: float, patience: Patience) -> Step:
         case HealthAnswered():
             return _health(life, ok=event.ok, now=now)
         case VerificationEnded():
-            return _verified(life, event.failed, now)
+            return _verified(life, event, now)
         case MeasurementEnded():
-            return (_to(life, State.RELEASED, now), ()) if life.state is State.READY else (life, ())
+            return _measured(life, event, now)
         case EngineEnded():
             return _ended(life, event.exit, now)
         case EngineGone():
@@ -202,9 +236,11 @@ def _to(life: Life, state: State, now: float, why: str = "") -> Life:
 
 
 def _moved(life: Life, event: Moved, now: float) -> Step:
+    if life.within(State.RELEASED):
+        return life, ()  # an engine that hangs may well go on logging: only an answer counts once it serves
     life = replace(life, moved_at=now, phase=event.phase or life.phase)
-    if life.state is State.STUCK and life.was is State.STARTING:
-        life = _to(life, State.STARTING, now)
+    if life.state is State.STUCK:
+        life = _to(life, life.was, now)
     return life, ()
 
 
@@ -212,27 +248,42 @@ def _health(life: Life, *, ok: bool, now: float) -> Step:
     if not ok:
         return life, ()
     life = replace(life, moved_at=now)
-    if life.state is State.STARTING or (life.state is State.STUCK and life.was is State.STARTING):
+    if life.within(State.STARTING):
         return _to(life, State.READY, now), (Effect.VERIFY,)
     if life.state is State.STUCK:
         return _to(life, life.was, now), ()
     return life, ()
 
 
-def _verified(life: Life, failed: tuple[str, ...], now: float) -> Step:
+def _verified(life: Life, ended: VerificationEnded, now: float) -> Step:
     # a check can hang long enough for `stuck`; its end still counts
-    if life.state is not State.READY and not (life.state is State.STUCK and life.was is State.READY):
+    if not life.within(State.READY):
         return life, ()
-    if failed:
-        return _stop(life, f"verification failed: {', '.join(failed)}", now)
-    return _to(life, State.READY, now), (Effect.MEASURE,)
+    if not ended.alive:
+        return _broke(life, "while its answers were checked", now)
+    if ended.failed:
+        return _stop(life, f"verification failed: {', '.join(ended.failed)}", now)
+    return _to(replace(life, moved_at=now), State.READY, now), (Effect.MEASURE,)
+
+
+def _measured(life: Life, ended: MeasurementEnded, now: float) -> Step:
+    if not life.within(State.READY):
+        return life, ()
+    if not ended.alive:
+        return _broke(life, "while its speed was measured", now)
+    return _to(replace(life, moved_at=now), State.RELEASED, now), ()
+
+
+def _broke(life: Life, when: str, now: float) -> Step:
+    """Its server still runs and answers /health no more: what broke stands in its log already."""
+    return _to(life, State.STOPPING, now, f"the engine broke {when}"), (Effect.DIAGNOSE, Effect.TERMINATE)
 
 
 def _ended(life: Life, exit: Exit, now: float) -> Step:
     if life.state is State.STOPPING:
         # its server is gone; its workers may not be
         return life, (Effect.SWEEP,)
-    before = "before it served" if life.state is State.STARTING else f"while {life.state}"
+    before = "before it served" if life.within(State.STARTING) else f"while {life.state}"
     stopping = _to(life, State.STOPPING, now, f"the engine {exit.text} {before}")
     return stopping, (Effect.DIAGNOSE, Effect.SWEEP)
 
@@ -253,13 +304,15 @@ def _tick(life: Life, now: float, patience: Patience) -> Step:
     quiet_s = now - life.moved_at
     match life.state:
         case State.STOPPING:
-            if now - life.since > patience.grace_s and not life.killed:
-                return replace(life, killed=True), (Effect.KILL,)
+            # again and again: one that was forked between our look and our signal has missed it
+            if now - (life.since if life.killed_at is None else life.killed_at) > patience.grace_s:
+                return replace(life, killed_at=now), (Effect.KILL,)
         case State.STUCK:
-            if life.was is State.STARTING and now - life.since > patience.give_up_s:
-                return _stop(life, f"no sign of life for {quiet_s:.0f} s while it was starting", now)
+            # once released, it is for a person to say that it is worth nothing any more
+            if life.was is not State.RELEASED and now - life.since > patience.give_up_s:
+                return _stop(life, f"no sign of life for {quiet_s:.0f} s while it was {life.was}", now)
         case State.STARTING | State.READY | State.RELEASED:
-            if quiet_s > patience.quiet_s:
+            if quiet_s > (patience.unanswered_s if life.state is State.RELEASED else patience.quiet_s):
                 stuck = _to(life, State.STUCK, now, f"no sign of life for {quiet_s:.0f} s")
                 return replace(stuck, was=life.state), ()
         case State.STOPPED | State.FAILED:

@@ -33,18 +33,32 @@ def members(
 
     A process belongs to the engine when it is in its session and the session is provably still that one: its leader
     lives with the recorded start time, or the process stands in the deployment's private folder (no other program
-    does). The kernel gives a session's number to nobody else while a member lives, but all may have died since.
-    Beside these, what the subreaper handed to the supervisor: orphans that left the session.
+    does), or it is the supervisor's own child. The kernel gives a session's number to nobody else while a member
+    lives, but all may have died since. Beside these: what the subreaper handed to the supervisor after it had left the
+    session, and whatever a member started.
     """
     alive = [process for process in processes if process.state != "Z"]
     leader_lives = any(process.pid == engine.pid and process.started_at == engine.started_at for process in alive)
 
     def ours(process: ProcessFacts) -> bool:
+        handed_over = bool(supervisor_pid) and process.parent == supervisor_pid
         if process.session == engine.pid:
-            return leader_lives or _stands_in(process, run_dir)
-        return bool(supervisor_pid) and process.parent == supervisor_pid and _stands_in(process, run_dir)
+            return leader_lives or handed_over or _stands_in(process, run_dir)
+        return handed_over and _stands_in(process, run_dir)
 
-    return tuple(process for process in alive if ours(process))
+    found = {process.pid for process in alive if ours(process)}
+    while more := {process.pid for process in alive if process.parent in found} - found:
+        found |= more
+    return tuple(process for process in alive if process.pid in found)
+
+
+def leader(processes: Iterable[ProcessFacts], run_dir: str) -> ProcessFacts | None:
+    """The engine itself, where no record names it: it leads its session and stands in the deployment's private folder.
+
+    The case: a supervisor was killed between its engine's start and the record of it.
+    """
+    leading = (process for process in processes if process.state != "Z" and process.session == process.pid)
+    return next((process for process in leading if _stands_in(process, run_dir)), None)
 
 
 def _stands_in(process: ProcessFacts, run_dir: str) -> bool:

@@ -6,6 +6,7 @@ from holddown.base.finding import Finding
 from holddown.facts.engine import Engine
 from holddown.facts.model import ModelFacts
 from holddown.launch.lifecycle import Exit, ProcessRef, State
+from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
 from holddown.launch.spec import LaunchSpec
 from holddown.measure.metrics import Measurement
@@ -46,7 +47,8 @@ class PhaseTime:
 @dataclass(frozen=True, slots=True)
 class Status:
     """How a deployment is now. cause: why it failed, where it did. adopted: its supervisor is not the one that
-    started it."""
+    started it. stop_asked: a person asked for the stop. segments: its shared memory, so that who takes it over knows
+    what to remove."""
 
     state: State
     since: float
@@ -60,6 +62,8 @@ class Status:
     notes: tuple[Finding, ...] = ()
     cause: Finding | None = None
     exit: Exit | None = None
+    stop_asked: bool = False
+    segments: tuple[ShmSegment, ...] = ()
 
     @property
     def unverified(self) -> tuple[str, ...]:

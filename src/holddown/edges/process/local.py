@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from holddown.base.errors import LaunchError
@@ -26,11 +27,21 @@ _LOG_MAX_BYTES = LOG_BYTES // (_LOG_KEEP + 1)
 _NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
 
+@dataclass(frozen=True, slots=True)
+class _Pump:
+    """The program that empties our engine's output into its log. read_end: of the pipe, kept open here too."""
+
+    log_path: str
+    read_end: int
+    pid: int
+
+
 class LocalProcesses:
     """The one place that starts, signals and reaps."""
 
     def __init__(self) -> None:
         self._statuses: dict[int, int] = {}
+        self._pump: _Pump | None = None
 
     def me(self) -> ProcessRef:
         return _reference(os.getpid())
@@ -43,14 +54,10 @@ class LocalProcesses:
 
     def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
         environment = _environment(spec, run_dir)
+        read_end, write_end = os.pipe()
         try:
             _make_private(Path(run_dir))
-            read_end, write_end = os.pipe()
-            self._spawn(
-                [sys.executable, "-I", "-S", pump.__file__, log_path, str(_LOG_MAX_BYTES), str(_LOG_KEEP)],
-                stdin=read_end,
-                stdout=subprocess.DEVNULL,
-            )
+            self._pump = _Pump(log_path, read_end, self._start_pump(log_path, read_end))
             engine = self._spawn(list(spec.argv), stdout=write_end, environment=environment, directory=run_dir)
         except OSError as error:
             raise LaunchError(
@@ -59,16 +66,23 @@ class LocalProcesses:
                 seen=" ".join(spec.argv[:3]),
                 do="holddown engine list    shows whether its environment is still there",
             ) from error
-        # the read end stays open here: should the pump die, the engine's writes do not fail while we live
-        os.close(write_end)
+        finally:
+            os.close(write_end)
         return _reference(engine)
 
+    def _start_pump(self, log_path: str, read_end: int) -> int:
+        argv = [sys.executable, "-I", "-S", pump.__file__, log_path, str(_LOG_MAX_BYTES), str(_LOG_KEEP)]
+        return self._spawn(argv, stdin=read_end, stdout=subprocess.DEVNULL, directory="/")
+
     def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
-        with open(log_path, "ab") as log:
-            pid = self._spawn(
-                [sys.executable, "-P", "-m", "holddown", "supervise", deployment_id], stdout=log.fileno(), directory="/"
-            )
-        return _reference(pid)
+        argv = [sys.executable, "-P", "-m", "holddown", "supervise", deployment_id]
+        try:
+            Path(log_path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(log_path, "ab") as log:
+                return _reference(self._spawn(argv, stdout=log.fileno(), directory="/"))
+        except OSError:
+            # its disk is full: what it has to say is on record too
+            return _reference(self._spawn(argv, stdout=subprocess.DEVNULL, directory="/"))
 
     def _spawn(
         self,
@@ -110,7 +124,22 @@ class LocalProcesses:
                 return
             if pid == 0:
                 return
-            self._statuses[pid] = os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            if self._pump is not None and pid == self._pump.pid:
+                self._pump_ended(self._pump, code)
+            else:
+                self._statuses[pid] = code
+
+    def _pump_ended(self, ended: "_Pump", code: int) -> None:
+        """Killed (for want of memory?) before the engine: another takes over, or the engine's next writes would block.
+
+        For that the read end stayed open here, and nothing that the engine wrote meanwhile is lost.
+        """
+        if code == 0:
+            os.close(ended.read_end)
+            self._pump = None
+        else:
+            self._pump = _Pump(ended.log_path, ended.read_end, self._start_pump(ended.log_path, ended.read_end))
 
     def activity(self, members: Sequence[ProcessFacts]) -> Activity:
         read_bytes = cpu_ticks = 0
@@ -140,7 +169,10 @@ class LocalProcesses:
         self._signal(members, signal.SIGKILL)
 
     def _signal(self, members: Sequence[ProcessRef], which: signal.Signals) -> None:
+        boot_id = _boot_id()
         for member in members:
+            if member.boot_id != boot_id:
+                continue
             try:
                 handle = os.pidfd_open(member.pid)
             except ProcessLookupError:
@@ -149,8 +181,8 @@ class LocalProcesses:
                 # checked after the pidfd is held: from here on it cannot come to mean another process
                 if _alive(member):
                     signal.pidfd_send_signal(handle, which)
-            except ProcessLookupError:
-                pass
+            except (ProcessLookupError, PermissionError):
+                pass  # it ended, or it has become another user's (sudo): not ours to end any more
             finally:
                 os.close(handle)
 
@@ -217,7 +249,11 @@ def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:
 
 
 def _reference(pid: int) -> ProcessRef:
-    return ProcessRef(pid, _started_at(pid) or 0, _text("/proc/sys/kernel/random/boot_id").strip())
+    return ProcessRef(pid, _started_at(pid) or 0, _boot_id())
+
+
+def _boot_id() -> str:
+    return _text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def _alive(process: ProcessRef) -> bool:

@@ -12,16 +12,14 @@ class LogFile:
         self._path = Path(path)
         self._fd = -1
         self._rest = b""
-        if from_end and self._path.exists():
-            self._reopen()
+        if from_end and self._reopen():
             os.lseek(self._fd, 0, os.SEEK_END)
 
     def new(self) -> Iterator[str]:
         while True:
             yield from self._lines()
-            if not self._rotated():
+            if not self._rotated() or not self._reopen():
                 return
-            self._reopen()
 
     def tail(self, count: int) -> tuple[str, ...]:
         """Reaches back into the last rotated file when the newest is short."""
@@ -47,9 +45,14 @@ class LogFile:
         open_ = os.fstat(self._fd)
         return (there.st_dev, there.st_ino) != (open_.st_dev, open_.st_ino)
 
-    def _reopen(self) -> None:
+    def _reopen(self) -> bool:
+        try:
+            fd = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False  # between its rotation and its next line
         self.close()
-        self._fd = os.open(self._path, os.O_RDONLY)
+        self._fd = fd
+        return True
 
     def close(self) -> None:
         if self._fd >= 0:

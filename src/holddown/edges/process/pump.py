@@ -2,7 +2,8 @@
 
 A program of its own, standard library only, so that the log goes on when the supervisor is killed, and so that an
 engine never sees a full disk: it would lose its output to an exception in the middle of a load. What cannot be
-written is dropped and counted, and the log says so once there is room again. Ends when the engine's last writer ends.
+written is dropped and counted (a few bytes too many where a write got half way), and the log says so once there is
+room again. Ends when the engine's last writer ends.
 """
 
 import os
@@ -19,26 +20,33 @@ class RotatingLog:
         self._fd = -1
         self._size = 0
         self._lost = 0
+        self._why = ""
 
     def write(self, data: bytes) -> None:
         try:
-            if self._fd >= 0 and self._size and self._size + len(data) > self._max_bytes:
-                self._rotate()
             if self._fd < 0:
                 self._open()
+            if self._size and self._size + len(data) > self._max_bytes:
+                # at the end of a line: half a line in each of two files is found by nobody
+                end = data.find(b"\n") + 1
+                data = data[self._append(data[:end]) :]
+                self._rotate()
+                self._open()
             if self._lost:
-                self._append(f"\n[holddown] {self._lost} bytes of output were lost here: the disk was full\n".encode())
+                self._append(f"\n[holddown] {self._lost} bytes of output were lost here: {self._why}\n".encode())
                 self._lost = 0
             self._append(data)
-        except OSError:
+        except OSError as error:
             self._lost += len(data)
+            self._why = error.strerror or str(error)
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> int:
         view = memoryview(data)
         while view:
             written = os.write(self._fd, view)
             self._size += written
             view = view[written:]
+        return len(data)
 
     def _open(self) -> None:
         self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -1,0 +1,59 @@
+"""What a supervisor has to say about itself and about the ground it stands on."""
+
+from holddown.base.finding import Finding, Severity
+from holddown.launch.lifecycle import ProcessRef, State
+
+
+def adopted(name: str, engine: ProcessRef, was: State, *, alive: bool) -> Finding:
+    watched = "a new one watches its engine now" if alive else "its engine is gone too"
+    return Finding(
+        code="supervisor.adopted",
+        severity=Severity.WARN,
+        subject=name,
+        what=f"the supervisor of this deployment was gone; {watched}",
+        seen=f"engine pid {engine.pid}, {was}",
+    )
+
+
+def never_started(name: str, path: str) -> Finding:
+    return Finding(
+        code="supervisor.lost",
+        severity=Severity.BLOCK,
+        subject=name,
+        what="its supervisor ended before it had started the engine",
+        seen="no process stands in its private folder",
+        do=f"holddown up {path} --name {name}",
+    )
+
+
+def broken(name: str, bug: Exception) -> Finding:
+    """A bug of ours, which must not be an outage of theirs."""
+    return Finding(
+        code="bug.supervisor",
+        severity=Severity.WARN,
+        subject=name,
+        what=f"its supervisor ended by a bug of holddown ({type(bug).__name__}: {bug}); the engine was left as it is",
+        seen="supervisor.log beside the engine's log has the traceback; please report it",
+        do="holddown status    gives it a new supervisor",
+    )
+
+
+def log_disk_full(log_path: str, free_bytes: int) -> Finding:
+    return Finding(
+        code="disk.log-full",
+        severity=Severity.WARN,
+        subject=log_path,
+        what="the disk of the engine's log is full: the engine runs on, and lines of its log are lost",
+        seen=f"{free_bytes} bytes free",
+        do="make room there; the log goes on by itself",
+    )
+
+
+def written_late(name: str, seconds: float, why: str) -> Finding:
+    return Finding(
+        code="store.late",
+        severity=Severity.WARN,
+        subject=name,
+        what=f"for {seconds:.0f} s nothing could be put on record; what happened then was written afterwards",
+        seen=why,
+    )
