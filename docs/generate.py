@@ -111,7 +111,8 @@ def _option(option: click.Option) -> str:
     if option.is_flag:
         return names
     choices = option.type.choices if isinstance(option.type, click.Choice) else ()
-    return f"{names} {_code(' or '.join(map(str, choices)) or option.metavar or _KINDS.get(option.type.name, option.type.name.upper()))}"
+    kind = option.metavar or _KINDS.get(option.type.name, option.type.name.upper())
+    return f"{names} {_code(' or '.join(map(str, choices)) or kind)}"
 
 
 def _option_help(option: click.Option) -> str:

@@ -21,7 +21,7 @@ PAGES = (README, REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").rglo
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`(holddown [^`]+)`(?!`)")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_END_OF_COMMAND = re.compile(r" \| | [12]?> | && |;| #|   +")
+_END_OF_COMMAND = re.compile(r" \| | [12]?>| && |;| #|   +")
 
 
 @dataclass(frozen=True)
