@@ -12,13 +12,11 @@ from holddown.app.verify import verify
 from holddown.base.errors import LaunchError, MachineError, StoreError
 from holddown.base.finding import Finding, Severity
 from holddown.explain.supervision import adopted, broken, log_disk_full, never_started
-from holddown.facts.leftovers import Kind
 from holddown.facts.machine import ProcessFacts
 from holddown.launch import lifecycle
 from holddown.launch.engines import adapter
-from holddown.launch.leftovers import Standing, judge_files
 from holddown.launch.lifecycle import Effect, Left, Life, Patience, ProcessRef, State
-from holddown.launch.ownership import Activity, leader, members, reference
+from holddown.launch.ownership import Activity, leader, made_unseen, members, reference
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.measure.metrics import Measured
 from holddown.remember import record
@@ -340,10 +338,8 @@ class _Supervisor:
         """Its segments that we saw, its private folder, and what it may have made after our last look."""
         self._doors.processes.remove(frozenset(self._status.segments), self.birth.run_dir)
         traces = self._doors.leftovers.look(self._doors.host.processes())
-        for verdict in judge_files(traces, (), old_enough_s=0):
-            unseen = verdict.file.changed_at >= self._segments_known_until - _MADE_BUT_NOT_MAPPED_S
-            if verdict.file.kind is Kind.SHM and verdict.standing is Standing.DEAD and unseen:
-                self._doors.leftovers.remove(verdict.file)
+        for file in made_unseen(traces, since=self._segments_known_until - _MADE_BUT_NOT_MAPPED_S):
+            self._doors.leftovers.remove(file)
 
     # --- the rest -----------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ def root_cause(log_lines: Sequence[str], exit_code: int | None) -> Finding:
     lines = [_line(text) for text in log_lines]
     return (
         _known_failure(lines, least=NAMED)
-        or _own_exception(lines)
+        or _own_exception(lines, exit_code)
         or _known_failure(lines, least=HINT)
         or _signal(lines, exit_code)
         or _told_to_stop(lines, exit_code)
@@ -86,9 +86,9 @@ def _known_failure(lines: Sequence[_Line], *, least: int) -> Finding | None:
     return Finding(failure.code, Severity.BLOCK, _SUBJECT, what, _shorten(lines[position].text.strip()), do)
 
 
-def _own_exception(lines: Sequence[_Line]) -> Finding | None:
+def _own_exception(lines: Sequence[_Line], exit_code: int | None) -> Finding | None:
     cause = None
-    for text in _exceptions(lines):
+    for text in _exceptions(lines, exit_code):
         cause = text
     if cause is None:
         return None
@@ -104,10 +104,14 @@ def _own_exception(lines: Sequence[_Line]) -> Finding | None:
     )
 
 
-def _exceptions(lines: Sequence[_Line]) -> Iterator[str]:
-    """The last lines of tracebacks that tell of no other, up to an orderly stop: what comes then is its consequence."""
+def _exceptions(lines: Sequence[_Line], exit_code: int | None) -> Iterator[str]:
+    """The last lines of tracebacks that tell of no other, up to an orderly stop: what comes then is its consequence.
+
+    Unless the server itself failed: it ends its engine core by SIGTERM first, and prints its own traceback last.
+    """
+    failed = exit_code is not None and 0 < exit_code < 128
     for position, line in enumerate(lines):
-        if _TOLD_TO_STOP.search(line.text):
+        if _TOLD_TO_STOP.search(line.text) and not failed:
             return
         if line.quiet or not _EXCEPTION.match(line.text) or _CONSEQUENCES.search(line.text):
             continue

@@ -149,6 +149,13 @@ def test_being_told_to_stop_does_not_block() -> None:
     assert root_cause([line, "RuntimeError: cancelled while stopping"], 0).severity is Severity.WARN
 
 
+def test_a_server_that_fails_ends_its_core_before_it_says_why() -> None:
+    """With a failing exit status the signal was its own, and the traceback after it is the cause."""
+    line = "(EngineCore pid=1) INFO 11-29 13:42:27 [core.py:1454] EngineCore: trigger received signal=SIGTERM"
+    assert root_cause([line, "jinja2.exceptions.TemplateSyntaxError: unexpected"], 1).seen.startswith("jinja2")
+    assert root_cause([line, "jinja2.exceptions.TemplateSyntaxError: unexpected"], -15).code == "engine.told-to-stop"
+
+
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
