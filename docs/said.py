@@ -10,6 +10,7 @@ import re
 import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "holddown"
@@ -80,7 +81,11 @@ def modules() -> tuple[Module, ...]:
 
 class Reader:
     def __init__(self) -> None:
-        self._modules = modules()
+        self._calls_by_name: dict[str, list[tuple[Module, ast.Call]]] = {}
+        for module in modules():
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.Call):
+                    self._calls_by_name.setdefault(_called(node), []).append((module, node))
 
     def all(self, shape: Shape, severity: str = "severity") -> list[Said]:
         """Everything that calls of this constructor can say, by code."""
@@ -103,33 +108,31 @@ class Reader:
                     said[Said(code.text, grade, what.text, module.stage)] = None
         return sorted(said, key=lambda one: one.code)
 
-    def _calls(self, name: str) -> Iterator[tuple[Module, ast.Call]]:
-        for module in self._modules:
-            for node in ast.walk(module.tree):
-                if isinstance(node, ast.Call) and _called(node) == name:
-                    yield module, node
+    def _calls(self, name: str) -> Sequence[tuple[Module, ast.Call]]:
+        return self._calls_by_name.get(name, ())
 
     def _options(self, node: ast.expr, module: Module, at: ast.AST, *, gap: str = GAP, depth: int = 0) -> list[Option]:
         """The texts that an expression can be; what only a run knows is a gap."""
         if depth > _DEEPEST:
             return [Option(GAP)]
-        deeper = {"gap": gap, "depth": depth + 1}
         match node:
             case ast.Constant():
                 return [Option(str(node.value))]
             case ast.IfExp():
-                both = (self._options(arm, module, at, **deeper) for arm in (node.body, node.orelse))
+                both = (self._options(arm, module, at, gap=gap, depth=depth + 1) for arm in (node.body, node.orelse))
                 return [*itertools.chain(*both)]
             case ast.JoinedStr():
                 return self._joined(node.values, module, at, gap, depth)
             case ast.BinOp(op=ast.Add()):
                 return self._joined([node.left, node.right], module, at, gap, depth)
             case ast.FormattedValue():
-                return self._options(node.value, module, at, **deeper)
+                return self._options(node.value, module, at, gap=gap, depth=depth + 1)
             case ast.Name() if (function := _function(at, module)) is not None and node.id in _locals(function):
                 return self._local(node, function, module, at, gap, depth)
             case ast.Attribute() if (arms := _arms(node, module, at)) is not None:
                 return [Option(arm) for arm in arms]
+            case _:
+                pass
         return [Option(_value(node, module, at) or gap.format(ast.unparse(node)))]
 
     def _joined(self, parts: Sequence[ast.expr], module: Module, at: ast.AST, gap: str, depth: int) -> list[Option]:
@@ -146,7 +149,7 @@ class Reader:
         found = []
         for statement, value in _assigned(node.id, function, module, at):
             for option in self._options(value, module, statement, gap=gap, depth=depth + 1):
-                found.append(Option(option.text, option.made_by or statement))
+                found.append(Option(option.text, statement))
         parameters = _parameters(function)
         if not found and node.id in parameters:
             for caller, call in self._calls(function.name):
@@ -177,7 +180,8 @@ def _called(call: ast.Call) -> str:
     match call.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
-    return ""
+        case _:
+            return ""
 
 
 def _arguments(call: ast.Call, parameters: Sequence[str]) -> dict[str, ast.expr]:
@@ -206,6 +210,7 @@ def _default(name: str, function: Function) -> ast.expr | None:
     return next((value for each, value in pairs if each.arg == name), None)
 
 
+@cache
 def _locals(function: Function) -> set[str]:
     stored = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | set(_parameters(function))
@@ -240,7 +245,6 @@ def _ancestors(node: ast.AST, module: Module) -> Iterator[ast.AST]:
     above = module.parents.get(node)
     while above is not None:
         yield above
-        # the branches of a match or if exclude each other: a statement in another case is not always passed
         above = module.parents.get(above)
 
 
