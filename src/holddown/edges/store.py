@@ -33,17 +33,24 @@ MIGRATIONS = (
 
 
 class SqliteStore:
-    """One file. Every call opens no longer than it takes; writers wait for each other up to ten seconds."""
+    """One file. Every call opens no longer than it takes; writers wait for each other up to `patience_s`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience_s: float = 10.0) -> None:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(path, timeout=patience_s, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise self._error("cannot be opened", error) from error
-        with self._translated("cannot be read"):
-            self._migrate()
+        try:
+            with self._translated("cannot be read"):
+                self._migrate()
+        except StoreError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
 
     def _migrate(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
