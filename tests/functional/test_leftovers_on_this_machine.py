@@ -186,24 +186,43 @@ def test_another_users_file_stays(name: str) -> None:
     assert f"belongs to uid {NOBODYS_UID}" in verdict.because
 
 
-@as_root
-def test_a_process_that_hides_keeps_every_file_of_its_user(name: str, children: list[int]) -> None:
-    """It has nothing open here, but nobody can know that."""
-    path = make(SHM / name)
+def hide(children: list[int], holding: Path | None = None) -> int:
+    """A process of the unused user that nobody else of that user can look into; it may have a file open."""
     pid = os.fork()
     if pid == 0:
         try:
             os.setgid(NOBODYS_UID)
             os.setuid(NOBODYS_UID)  # and not readable again
+            if holding:
+                os.open(holding, os.O_RDWR)
             signal.pause()
         finally:
             os._exit(0)
     children.append(pid)
     while f"Uid:\t{NOBODYS_UID}\t" not in Path(f"/proc/{pid}/status").read_text():
         os.sched_yield()
+    return pid
+
+
+@as_root
+def test_a_process_that_hides_keeps_what_it_holds(name: str, children: list[int]) -> None:
+    """It cannot be looked into, and the kernel does not say that nobody has the file open."""
+    path = make(SHM / name, NOBODYS_UID)
+    pid = hide(children, holding=path)
+    while not any(link.resolve() == path for link in Path(f"/proc/{pid}/fd").iterdir()):
+        os.sched_yield()
     verdict = run_as(NOBODYS_UID, lambda: judged(path, LocalLeftovers(temporaries=[])))
     assert verdict.standing is Standing.UNDECIDED
     assert f"pid {pid}" in verdict.because
+
+
+@as_root
+def test_a_process_that_hides_keeps_nothing_that_the_kernel_knows_to_be_unused(name: str, children: list[int]) -> None:
+    """Every login has such a process; where the kernel grants the lease of a sole opener, it has nothing open."""
+    path = make(SHM / name, NOBODYS_UID)
+    hide(children)
+    verdict = run_as(NOBODYS_UID, lambda: judged(path, LocalLeftovers(temporaries=[])))
+    assert verdict.standing is Standing.DEAD
 
 
 def test_a_link_is_neither_followed_nor_removed(name: str, tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ class FoundFile:
 
     size_bytes: what is allocated; ring buffers look larger. changed_at: the inode's, which no program can set back.
     For a private folder the times are the newest within, contents its files, strangers those that are not its owner's.
+    alone: the kernel said that nobody has it open, in whatever container: a lease that only a sole opener gets, or a
+    connection that it refused.
     """
 
     path: str
@@ -57,6 +59,7 @@ class FoundFile:
     changed_at: float
     contents: frozenset[FileId] = field(default=frozenset())
     strangers: int = 0
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What of a machine's traces is a dead engine's, and what may go. Where a proof is missing, it stays.
 
 A file goes only when it is this user's own, older than five minutes by both of its times, neither mapped nor open in
-any process, with every process of its owner readable, and no container in sight that shares the IPC namespace: what
-is in a container's hands need not show in ours. A process goes only when it is provably of a deployment that is over;
+any process, with every process of its owner readable (or the kernel's word that nobody has it open), and no container
+in sight that shares the IPC namespace: what is in a container's hands need not show in ours. A process goes only when it is provably of a deployment that is over;
 any other only when the user names it.
 """
 
@@ -299,13 +299,14 @@ class _FileJudge:
             yield f"deployment {deployment_id} is on record as up"
 
     def _reasons_of_sight(self, file: FoundFile) -> Iterator[str]:
-        """What we may have failed to see."""
+        """What we may have failed to see. The kernel's own word (`alone`) makes up for processes that do not let us
+        look: every login has one (`(sd-pam)`), and so nothing would ever be removed."""
         if not isinstance(self.traces.own_namespaces, Known):
             yield "our own namespaces cannot be read, so containers cannot be told apart"
         if self.sharers:
             yield f"pid {self.sharers[0]} is in a container that shares our IPC namespace"
         for view in self.traces.views:
-            if file.owner_uid not in view.uids:
+            if file.alone or file.owner_uid not in view.uids:
                 continue
             for fact in (view.held, view.namespaces):
                 if not isinstance(fact, Known):

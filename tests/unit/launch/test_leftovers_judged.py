@@ -93,6 +93,13 @@ def test_what_may_be_hidden_keeps_a_file(seen: View, because: str) -> None:
     assert because in why
 
 
+def test_the_kernels_word_makes_up_for_what_cannot_be_read() -> None:
+    """Nobody has it open: then a process that hides has not either. A container in sight still keeps it."""
+    alone = replace(PSM, alone=True)
+    assert standing(alone, replace(QUIET, views=(BLIND,)))[0] is Standing.DEAD
+    assert standing(alone, replace(QUIET, views=(CONTAINER,)))[0] is Standing.UNDECIDED
+
+
 @pytest.mark.parametrize(
     "seen",
     [

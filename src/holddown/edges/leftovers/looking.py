@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holddown.base.evidence import Fact, Unknown, from_probe
+from holddown.edges.leftovers.sole import nobody_has_it
 from holddown.facts.leftovers import FileId, Form, FoundFile, Kind, Namespaces, View, read_maps
 from holddown.facts.proc import read_stat, read_uids
 
@@ -74,6 +75,7 @@ def found(path: Path, kind: Kind) -> Iterator[FoundFile]:
         changed_at=max(one.st_ctime for one in whole),
         contents=frozenset(file_id(one) for one in inside),
         strangers=sum(one.st_uid != there.st_uid for one in inside),
+        alone=there.st_uid == os.geteuid() and all(nobody_has_it(one) for one in _leaves(path)),
     )
 
 
@@ -82,6 +84,14 @@ def _inside(folder: Path) -> Iterator[os.stat_result]:
         for name in (*folders, *files):
             with suppress(FileNotFoundError):
                 yield Path(place, name).lstat()
+
+
+def _leaves(path: Path) -> Iterator[Path]:
+    """The file itself, or every file in a folder."""
+    if path.is_symlink() or not path.is_dir():
+        yield path
+    for place, _, files in os.walk(path):
+        yield from (Path(place, name) for name in files)
 
 
 def namespaces(folder: Path) -> Fact[Namespaces]:
