@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,15 @@ def test_a_port_in_use_is_said_before_the_launch(site: Site) -> None:
     site.down()
 
 
+def test_a_port_that_a_starting_deployment_will_bind_is_taken(site: Site) -> None:
+    """Its engine binds it minutes from now, and a second `up` must not be given the same."""
+    site.begin(FAKE_HANG_AT="config")
+    first = site.await_engine()
+    shown = site.run("up", str(site.checkpoint), "--name", "other", "--dry-run", "--json")
+    assert json.loads(shown.stdout)["spec"]["port"] == first.birth.spec.port + 1, shown.stderr
+    assert site.down().returncode == 0
+
+
 def test_a_skipped_check_is_said_everywhere(site: Site) -> None:
     """Released, coherence unverified: in `up`, `status`, `list` and every `--json`."""
     done = site.up("--skip-check", "coherence", FAKE_ANSWER="gibberish")
@@ -308,6 +318,22 @@ def test_a_flood_of_log_is_taken(site: Site) -> None:
     until(lambda: log.stat().st_size > 10 * 1024**2, "all of it is in the log")
     assert len(site.run("logs", NAME, "-n", "5").stdout.splitlines()) == 5
     assert site.down().returncode == 0
+
+
+def test_logs_are_followed_until_the_deployment_is_over(site: Site) -> None:
+    """Whatever the engine writes, each line once, to its last word."""
+    site.released()
+    with subprocess.Popen(
+        [sys.executable, "-m", "holddown", "logs", "-f", "-n", "1", NAME],
+        env=site.home.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as following:
+        assert following.stdout is not None
+        following.stdout.readline()
+        site.down()
+        assert following.wait(30) == 0
+        assert "Application shutdown complete" in following.stdout.read()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Everything before a launch: inspect, plan, preflight. Nothing is started and nothing is written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from holddown import ports
@@ -74,7 +74,8 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     if isinstance(plan, NoPlan):
         return replace(plan, rejected=plan.rejected + broken)
     candidate = next(each for each in candidates if each.engine.ref == plan.engine)
-    port, moved = _port(request, doors.host)
+    port_holder = _port_holders(request.host, doors)
+    port, moved = _port(request, port_holder)
     engine = adapter(candidate.engine.kind)
     spec = engine.command(plan, candidate.engine, candidate.facts, Binding(request.host, port, request.api_key_file))
     ground = Ground(
@@ -82,7 +83,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
         engine=candidate.facts,
         host=request.host,
         port=port,
-        port_holder=doors.host.port_holder(request.host, port),
+        port_holder=port_holder(port),
         log_disk=doors.host.disk(folders[0]),
         log_bytes=ports.LOG_BYTES,
         model_findings=inspection.findings,
@@ -138,14 +139,21 @@ def _check_words(request: Request) -> None:
     )
 
 
-def _port(request: Request, host: ports.Host) -> tuple[int, tuple[Finding, ...]]:
+def _port_holders(host: str, doors: Doors) -> Callable[[int], str | None]:
+    """Port -> who has it. Also a deployment of ours that has not bound it yet: a large model takes minutes to."""
+    active = doors.store.all(active_only=True)
+    ours = {each.birth.spec.port: f"the deployment {each.birth.name}, {each.label}" for each in active}
+    return lambda port: doors.host.port_holder(host, port) or ours.get(port)
+
+
+def _port(request: Request, held_by: Callable[[int], str | None]) -> tuple[int, tuple[Finding, ...]]:
     if request.port is not None:
         return request.port, ()
-    holder = host.port_holder(request.host, FIRST_PORT)
+    holder = held_by(FIRST_PORT)
     if holder is None:
         return FIRST_PORT, ()
     for port in range(FIRST_PORT + 1, FIRST_PORT + _PORTS_TRIED):
-        if host.port_holder(request.host, port) is None:
+        if held_by(port) is None:
             what = f"port {FIRST_PORT} is in use, so {port} was taken"
             return port, (
                 Finding("port.moved", Severity.NOTE, str(port), what, seen=holder, do="--port N chooses one"),

@@ -157,7 +157,8 @@ class LocalProcesses:
         for member in members:
             for line in _text(f"/proc/{member.pid}/maps").splitlines():
                 fields = line.split(maxsplit=5)
-                if len(fields) == 6 and fields[5].startswith("/dev/shm/"):
+                # what is unlinked already (Python's semaphores) needs no removal, and its name may be another file's
+                if len(fields) == 6 and fields[5].startswith("/dev/shm/") and not fields[5].endswith(" (deleted)"):
                     major, minor = (int(part, 16) for part in fields[3].split(":"))
                     segments.add(ShmSegment(fields[5], os.makedev(major, minor), int(fields[4])))
         return frozenset(segments)
