@@ -60,6 +60,8 @@ class LocalProcesses:
             self._pump = _Pump(log_path, read_end, self._start_pump(log_path, read_end))
             engine = self._spawn(list(spec.argv), stdout=write_end, environment=environment, directory=run_dir)
         except OSError as error:
+            self._pump = None
+            os.close(read_end)
             raise LaunchError(
                 f"the engine could not be started: {error.strerror or error}",
                 code="launch.spawn",

@@ -1,0 +1,126 @@
+"""Starting, signalling and cleaning up on this machine: only ever what is provably ours."""
+
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holddown.base.errors import LaunchError
+from holddown.edges.hosts.local import LocalHost
+from holddown.edges.hosts.processes import boot_id
+from holddown.edges.process.local import LocalProcesses
+from holddown.launch.lifecycle import ProcessRef
+from holddown.launch.ownership import ShmSegment
+from holddown.launch.spec import LaunchSpec, SecretEnv
+
+SHM = Path("/dev/shm")
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+def ref(pid: int) -> ProcessRef:
+    process = LocalHost().process(pid)
+    assert process is not None
+    return ProcessRef(pid, process.started_at, boot_id())
+
+
+def test_a_process_is_signalled_only_under_its_whole_name(sleeper: "subprocess.Popen[bytes]") -> None:
+    """The pid with another start time, or of another boot, is another program."""
+    real, doors = ref(sleeper.pid), LocalProcesses()
+    for other in (replace(real, started_at=real.started_at - 1), replace(real, boot_id="another")):
+        doors.kill([other])
+        doors.terminate([other])
+    with pytest.raises(subprocess.TimeoutExpired):
+        sleeper.wait(0.2)
+    doors.terminate([real])
+    assert sleeper.wait(10) == -15
+
+
+def test_a_process_that_is_gone_is_no_error() -> None:
+    """It may end between a look and a signal."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        gone = ref(process.pid)
+    LocalProcesses().kill([gone])
+    LocalProcesses().terminate([gone])
+
+
+def spec(*argv: str, secrets: tuple[SecretEnv, ...] = ()) -> LaunchSpec:
+    return LaunchSpec(argv, (), secrets, "127.0.0.1", 8000)
+
+
+def test_an_interpreter_that_is_gone_is_a_failed_launch(tmp_path: Path) -> None:
+    """What was tried and what shows more; no pipe stays open."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(LaunchError) as raised:
+        LocalProcesses().start_engine(spec("/nowhere/python", "-m", "vllm"), f"{tmp_path}/r/1", f"{tmp_path}/log")
+    assert "No such file" in raised.value.what and raised.value.seen == "/nowhere/python -m vllm"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_key_that_cannot_be_read_is_a_failed_launch(tmp_path: Path) -> None:
+    """Nothing was started, and the file is named."""
+    secret = SecretEnv("VLLM_API_KEY", f"{tmp_path}/key")
+    with pytest.raises(LaunchError) as raised:
+        LocalProcesses().start_engine(spec("/bin/true", secrets=(secret,)), f"{tmp_path}/r/1", f"{tmp_path}/log")
+    assert raised.value.code == "launch.secret" and raised.value.seen == secret.path
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user, which only root may")
+def test_a_private_folder_that_another_user_made_is_not_taken(tmp_path: Path) -> None:
+    """/tmp is everybody's, and whoever owns the folder could change what an engine reads there."""
+    (tmp_path / "r").mkdir()
+    os.chown(tmp_path / "r", 61987, 61987)
+    with pytest.raises(LaunchError) as raised:
+        LocalProcesses().start_engine(spec("/bin/true"), f"{tmp_path}/r/1", f"{tmp_path}/log")
+    assert "not a folder of this user" in raised.value.what
+
+
+def test_a_private_folder_that_is_a_link_is_not_taken(tmp_path: Path) -> None:
+    """It may lead anywhere."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "r").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LaunchError):
+        LocalProcesses().start_engine(spec("/bin/true"), f"{tmp_path}/r/1", f"{tmp_path}/log")
+
+
+@pytest.fixture
+def segment() -> Iterator[Path]:
+    path = SHM / f"holddown_test_{os.getpid()}"
+    path.write_bytes(bytes(4096))
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_the_shared_memory_of_a_process_is_what_it_maps(segment: Path) -> None:
+    """By device and inode; not what it has unlinked itself."""
+    me = LocalHost().process(os.getpid())
+    assert me is not None
+    mine = ShmSegment(str(segment), segment.stat().st_dev, segment.stat().st_ino)
+    assert mine not in LocalProcesses().shared_memory([me])
+    with segment.open("r+b") as file, mmap.mmap(file.fileno(), 4096):
+        assert mine in LocalProcesses().shared_memory([me])
+        segment.unlink()
+        assert not [one for one in LocalProcesses().shared_memory([me]) if str(segment) in one.path]
+
+
+def test_a_segment_goes_only_as_the_file_that_was_seen(segment: Path, tmp_path: Path) -> None:
+    """A later file of that name is somebody else's; a folder of the deployment goes in any case."""
+    there = segment.stat()
+    seen = ShmSegment(str(segment), there.st_dev, there.st_ino)
+    run_dir = tmp_path / "run"
+    (run_dir / "inner").mkdir(parents=True)
+    LocalProcesses().remove(frozenset({replace(seen, inode=there.st_ino + 1)}), str(run_dir))
+    assert segment.exists() and not run_dir.exists()
+    LocalProcesses().remove(frozenset({seen}), str(run_dir))
+    assert not segment.exists()
