@@ -15,6 +15,7 @@ from holddown.remember import record
 from holddown.remember.record import Deployment, Entry
 
 _PLAIN_EVERY_S = 15.0
+_COUNTED_EVERY_S = 5.0
 
 
 class Display:
@@ -66,13 +67,19 @@ class Display:
         text = happening_text(happening)
         if isinstance(happening, record.PhaseEntered):
             self._doing = phase_text(happening)
-            # an engine says several times that it is in a phase; only the first and what brings figures is news
-            news = happening.detail or happening.total or happening.phase is not self._phase
-            self._phase = happening.phase
-            text = text if news else ""
+            text = text if self._is_news(happening, entry.at) else ""
         if text and text != self._last:
             self._last = text
             self._print(entry.at, text)
+
+    def _is_news(self, entered: record.PhaseEntered, at: float) -> bool:
+        """An engine says several times that it is in a phase, and counts every graph: news is the first of a phase,
+        what brings figures, and of a count its end and a line now and then."""
+        first = entered.phase is not self._phase
+        self._phase = entered.phase
+        if entered.total and not first:
+            return entered.done == entered.total or at - self._said_at > _COUNTED_EVERY_S
+        return first or bool(entered.detail)
 
     def _print(self, at: float, text: str) -> None:
         self._said_at = at

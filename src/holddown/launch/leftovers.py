@@ -2,8 +2,8 @@
 
 A file goes only when it is this user's own, older than five minutes by both of its times, neither mapped nor open in
 any process, with every process of its owner readable (or the kernel's word that nobody has it open), and no container
-in sight that shares the IPC namespace: what is in a container's hands need not show in ours. A process goes only when it is provably of a deployment that is over;
-any other only when the user names it.
+in sight that shares the IPC namespace: what is in a container's hands need not show in ours. A process goes only when
+it is provably of a deployment that is over; any other only when the user names it.
 """
 
 from collections.abc import Iterator

@@ -32,7 +32,9 @@ def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) ->
 
 
 def _user(name: str, value: str, instead: Setting | None) -> Setting:
-    alternative = f"{instead.value}: {instead.because}" if instead else ""
+    # what ours would be was worked out around the user's value where that decides the fit
+    decides = name in ("max-model-len", "tensor-parallel-size")
+    alternative = f"{instead.value}: {instead.because}" if instead and not decides else ""
     return Setting(name, value, "you set it", Source(SourceKind.USER, f"--set {name}={value}"), alternative)
 
 

@@ -102,6 +102,8 @@ def speech(answer: Answer) -> Speech:
 def faults(said: Speech, guessing: float) -> tuple[str, ...]:
     """What is wrong with one answer; nothing when it is sound. guessing: nats per token of guessing evenly."""
     found = []
+    if not said.text.strip():
+        found.append("says nothing")
     if said.mean_logprob is not None and not said.mean_logprob >= guessing * ANSWER_SHARE:
         found.append(f"unsure of its own words ({said.mean_logprob:.1f} nats/token)")
     if said.tokens >= _FEW_TOKENS and said.repeated_share > REPEATED_SHARE:

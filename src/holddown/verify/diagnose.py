@@ -29,6 +29,7 @@ _PREFIX = re.compile(
 )
 _QUIET = {"DEBUG", "INFO", "WARNING"}
 _QUOTED_OR_ACCESS = re.compile(r"^(?:    |  File |(?:INFO|WARNING): )")
+_ACCESS = re.compile(r'^INFO: +\S+ - "')
 _EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Timeout|Died)\b(?:: .*)?$")
 # they tell of an exception elsewhere, or of the end that it led to
 _CONSEQUENCES = re.compile(
@@ -181,7 +182,7 @@ def _no_reason(lines: Sequence[_Line], exit_code: int | None) -> Finding:
 
 def _last(lines: Sequence[_Line]) -> str:
     """The end of the log, for a reader who may see more in it."""
-    written = [line.text.strip() for line in lines if line.text.strip()]
+    written = [text for line in lines if (text := line.text.strip()) and not _ACCESS.match(text)]
     return _shorten(" | ".join(written[-_LAST_LINES:])) if written else "the log is empty"
 
 

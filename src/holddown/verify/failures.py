@@ -64,6 +64,14 @@ def _kv_dtype(groups: Groups) -> Groups:
 
 FAILURES = (
     Failure(
+        "engine.worker-died",
+        HINT,
+        re.compile(r"Worker proc (?P<worker>\S+) died unexpectedly(?! \(exit)"),
+        "{worker} was ended from outside the engine, and left no error of its own: most often the kernel did it for "
+        "want of memory, but anybody allowed to may have",
+        "dmesg | grep -i 'killed process' tells; holddown node shows what memory is free",
+    ),
+    Failure(
         "engine.kv-cache-too-small",
         EXACT,
         re.compile(

@@ -186,10 +186,17 @@ def test_a_cpu_build_without_room_is_rejected_with_the_sum() -> None:
 
 def test_a_users_setting_wins_and_keeps_what_would_have_been() -> None:
     """`--set` replaces ours in place, and `explain` can still say what we would have done."""
+    setting = planned(model(GIB), wishes=wished(("enforce-eager", "false"))).setting("enforce-eager")
+    assert setting is not None
+    assert (setting.value, setting.source.kind) == ("false", SourceKind.USER)
+    assert setting.alternative.startswith("true: on a CPU")
+
+
+def test_a_context_of_the_users_makes_room_by_itself() -> None:
+    """The fit is worked out for what the user wants, so there is no other value of ours to name."""
     setting = planned(None, gpu(), wishes=wished(("max-model-len", "4096"))).setting("max-model-len")
     assert setting is not None
-    assert (setting.value, setting.source.kind) == ("4096", SourceKind.USER)
-    assert setting.alternative
+    assert (setting.value, setting.alternative) == ("4096", "")
 
 
 def test_settings_that_only_the_user_has_come_last() -> None:

@@ -42,6 +42,14 @@ def test_random_weights_fail() -> None:
     assert "--skip-check coherence" in verdict.findings[0].do
 
 
+def test_an_engine_that_says_nothing_fails() -> None:
+    """Empty answers are no language, however plain it finds plain English."""
+    silent = answer("", finish_reason="stop", logprobs=())
+    verdict = coherence.judge(NEXT, [echoed(-3.2)] * 3, [silent] * 3, VOCAB)
+    assert verdict.outcome is Outcome.FAILED
+    assert "says nothing" in verdict.seen
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_one_answer_gone_astray_is_no_failure(count: int) -> None:
     """A sound small model may stutter once in three answers."""
