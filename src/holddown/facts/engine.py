@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from holddown.base.evidence import Fact
+from holddown.base.evidence import Fact, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class EngineFacts:
     device: `cuda`, `cpu` or another platform this build was made for. package_dir: where its package lies.
     import_error: empty when importing works, else the last lines of the traceback.
     architectures: names from config.json that it has code for. quantization_methods: as `quant_method` names them,
-    with those that an installed plug-in adds. fingerprint: changes when the installation does.
+    with those that an installed plug-in adds. gpu_memory_utilization: the build's own default. fingerprint: changes when the installation does.
     """
 
     version: str
@@ -59,6 +59,7 @@ class EngineFacts:
     flags: tuple[Flag, ...]
     architectures: tuple[str, ...]
     quantization_methods: tuple[str, ...] = ()
+    gpu_memory_utilization: Fact[float] = Unknown("not read from this build")
 
     def knows_flag(self, name: str) -> bool:
         """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""

@@ -80,6 +80,33 @@ def read_literal(file: SourceFile, name: str) -> tuple[str, ...]:
     return _choices_of_type(types.aliases[name], types) if name in types.aliases else ()
 
 
+def read_field_default(file: SourceFile, class_name: str, field: str) -> float | None:
+    """The number that a config class gives a field: `field: float = 0.9` or `= Field(default=0.92, ...)`.
+
+    Raises: EngineError when the file is not Python.
+    """
+    for node in ast.walk(_tree(file)):
+        if not isinstance(node, ast.ClassDef) or node.name != class_name:
+            continue
+        for item in node.body:
+            match item:
+                case ast.AnnAssign(target=ast.Name(id=name), value=value) if name == field:
+                    return _number(value)
+                case _:
+                    pass
+    return None
+
+
+def _number(value: ast.expr | None) -> float | None:
+    match value:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.Call(keywords=keywords):
+            return next((_number(each.value) for each in keywords if each.arg == "default"), None)
+        case _:
+            return None
+
+
 def read_string(file: SourceFile, name: str) -> str | None:
     """The text that the module assigns to `name`; None where it assigns none (`cuda = None`) or does not name it.
 

@@ -9,7 +9,7 @@ from holddown.base.units import GIB, size_text
 from holddown.facts.engine import version_key
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
-from holddown.plan.fit import Fit, fit_cpu, fit_gpus
+from holddown.plan.fit import UTILIZATION, Fit, fit_cpu, fit_gpus
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.settings import decide, findings_of
 from holddown.plan.wishes import Candidate, Wishes
@@ -65,7 +65,9 @@ def _try(
             return f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
         return fit_cpu(model, machine, wishes)
     gpus = _usable_gpus(machine, wishes, claims)
-    return gpus if isinstance(gpus, str) else fit_gpus(model, gpus, wishes)
+    if isinstance(gpus, str):
+        return gpus
+    return fit_gpus(model, gpus, wishes, known_or(candidate.facts.gpu_memory_utilization, UTILIZATION))
 
 
 def _asked_for(candidate: Candidate, wishes: Wishes) -> str:

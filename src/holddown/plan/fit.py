@@ -15,7 +15,7 @@ SHORTEST_CONTEXT = 1024
 CPU_SEQUENCES = 8
 """Whole-context sequences a CPU build gets KV cache for where RAM allows; more than it can compute at once."""
 UTILIZATION = 0.9
-"""Of a GPU's memory. Source: vLLM's default until 0.31 (0.92 since); the smaller leaves room for CUDA graphs."""
+"""Of a GPU's memory, where the build's own default is not known. Source: vLLM's default for years."""
 SHARED_MARGIN_BYTES = 1 * GIB
 
 
@@ -66,15 +66,18 @@ def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | s
     )
 
 
-def fit_gpus(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes) -> Fit | str:
-    """The fewest GPUs that hold the weights and one sequence of full context; failing that, the most there are."""
+def fit_gpus(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes, usual: float = UTILIZATION) -> Fit | str:
+    """The fewest GPUs that hold the weights and one sequence of full context; failing that, the most there are.
+
+    usual: the share of a GPU's memory that the build takes unasked.
+    """
     sizes = _sizes(model, len(gpus), wishes)
     if isinstance(sizes, str):
         return sizes
     rejected: list[Rejected] = []
     best: Fit | None = None
     for size in sizes:
-        outcome = _fit_size(model, gpus[:size], wishes)
+        outcome = _fit_size(model, gpus[:size], wishes, usual)
         if isinstance(outcome, str):
             rejected.append(Rejected(f"tensor-parallel-size {size}", outcome))
             continue
@@ -105,10 +108,10 @@ def _sizes(model: ModelFacts, count: int, wishes: Wishes) -> list[int] | str:
     return [size for size in range(1, count + 1) if splits(size)]
 
 
-def _fit_size(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes) -> Fit | str:
+def _fit_size(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes, usual: float) -> Fit | str:
     size = len(gpus)
     smallest = min(gpus, key=lambda gpu: gpu.free_bytes)
-    utilization = min(UTILIZATION, (smallest.free_bytes - SHARED_MARGIN_BYTES) / smallest.total_bytes)
+    utilization = min(usual, (smallest.free_bytes - SHARED_MARGIN_BYTES) / smallest.total_bytes)
     wished = dict(wishes.settings).get("gpu-memory-utilization", "")
     if _is_fraction(wished):
         utilization = float(wished)
@@ -132,7 +135,7 @@ def _fit_size(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes) -> Fit |
         why_context=why_context,
         why_kv="what the engine finds free after its profiling run",
         why_parallel=f"the fewest GPUs that hold {size_text(model.weights_bytes)} of weights and a KV cache",
-        utilization=round(utilization, 2) if utilization < UTILIZATION and not wished else None,
+        utilization=round(utilization, 2) if utilization < usual and not wished else None,
     )
 
 

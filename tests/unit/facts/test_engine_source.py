@@ -142,3 +142,10 @@ def test_the_words_of_a_literal() -> None:
     file = SourceFile("q.py", 'Methods = Literal["awq", "fp8"]\n')
     assert read_literal(file, "Methods") == ("awq", "fp8")
     assert read_literal(file, "Other") == ()
+
+
+@pytest.mark.parametrize(("text", "share"), [("0.9", 0.9), ("Field(default=0.92, gt=0)", 0.92), ("other()", None)])
+def test_the_default_of_a_config_field(text: str, share: float | None) -> None:
+    """Plain until 0.19, in a pydantic `Field` since; what is computed is not guessed."""
+    file = SourceFile("cache.py", f"class CacheConfig:\n    gpu_memory_utilization: float = {text}\n")
+    assert read_field_default(file, "CacheConfig", "gpu_memory_utilization") == share

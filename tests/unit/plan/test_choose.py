@@ -264,3 +264,10 @@ def test_layers_of_several_kinds_have_no_single_figure() -> None:
     """A figure for full attention in every layer would be four times too large for Qwen3-Next."""
     mixed = replace(model(), mixed_attention="layer_types has full_attention, linear_attention")
     assert isinstance(kv_bytes_per_token(mixed), Unknown)
+
+
+def test_the_builds_own_share_of_a_gpu_is_counted_with() -> None:
+    """0.92 since some release, 0.9 before: read from the build, not set."""
+    newer = Candidate(NEW.engine, replace(NEW.facts, gpu_memory_utilization=from_file(0.92, "cache.py")))
+    assert planned(None, gpu()).budget.capacity_bytes == int(80 * GIB * 0.9)
+    assert planned(None, gpu(), candidates=(newer,)).budget.capacity_bytes == int(80 * GIB * 0.92)

@@ -12,7 +12,14 @@ from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
-from holddown.facts.engine_source import SourceFile, read_architectures, read_flags, read_literal, read_string
+from holddown.facts.engine_source import (
+    SourceFile,
+    read_architectures,
+    read_field_default,
+    read_flags,
+    read_literal,
+    read_string,
+)
 from holddown.ports import Progress
 
 _LOCATE_TIMEOUT_S = 60
@@ -22,9 +29,10 @@ _TRACEBACK_LINES = 5
 _ARGUMENTS = "engine/arg_utils.py"
 _REGISTRY = "model_executor/models/registry.py"
 _QUANTIZATION = "model_executor/layers/quantization/__init__.py"
+_CACHE_CONFIG = "config/cache.py"
 _PLUGINS = {"gguf": "vllm_gguf_plugin", "bitsandbytes": "vllm_bnb_plugin"}
 # Grows when the facts' meaning or the reader changes, so that what an older holddown cached is read anew.
-_READER = "3"
+_READER = "4"
 
 
 class VllmProbe:
@@ -144,7 +152,13 @@ def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
         ),
         architectures=read_architectures(_source(package / _REGISTRY)),
         quantization_methods=_quantization_methods(package, where),
+        gpu_memory_utilization=_utilization(package / _CACHE_CONFIG),
     )
+
+
+def _utilization(path: Path) -> Fact[float]:
+    share = read_field_default(_source(path), "CacheConfig", "gpu_memory_utilization") if path.is_file() else None
+    return Unknown(f"{path} gives no default") if share is None else from_file(share, f"{path} CacheConfig")
 
 
 def _quantization_methods(package: Path, where: Located) -> tuple[str, ...]:
