@@ -37,14 +37,17 @@ class Flag:
     choices: tuple[str, ...] = ()
 
 
+_NOT_READ = Unknown("not read from this build")
+
+
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
     """One installed build.
 
     device: `cuda`, `cpu` or another platform this build was made for. package_dir: where its package lies.
-    import_error: empty when importing works, else the last lines of the traceback.
-    architectures: names from config.json that it has code for. quantization_methods: as `quant_method` names them,
-    with those that an installed plug-in adds. gpu_memory_utilization: the build's own default. fingerprint: changes when the installation does.
+    import_error: empty when importing works, else the last lines of the traceback. fingerprint: changes when the
+    installation does. architectures: names from config.json that it has code for. quantization_methods: as
+    `quant_method` names them, with those that an installed plug-in adds. gpu_memory_utilization: its own default.
     """
 
     version: str
@@ -59,7 +62,7 @@ class EngineFacts:
     flags: tuple[Flag, ...]
     architectures: tuple[str, ...]
     quantization_methods: tuple[str, ...] = ()
-    gpu_memory_utilization: Fact[float] = Unknown("not read from this build")
+    gpu_memory_utilization: Fact[float] = _NOT_READ
 
     def knows_flag(self, name: str) -> bool:
         """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""

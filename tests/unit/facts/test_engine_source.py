@@ -9,6 +9,7 @@ from holddown.facts.engine_source import (
     SWITCH,
     SourceFile,
     read_architectures,
+    read_field_default,
     read_flags,
     read_literal,
     read_string,
