@@ -57,6 +57,17 @@ def test_a_killed_supervisor_is_no_outage(site: Site) -> None:
     site.assert_nothing_is_left()
 
 
+def test_workers_of_an_adopted_engine_are_ended_too(site: Site) -> None:
+    """Its orphans go to process 1 and not to the new supervisor, which knows them by their private folder."""
+    status = site.released().status
+    assert status.supervisor is not None and status.engine is not None
+    kill(status.supervisor.pid)
+    site.run("list")
+    kill(status.engine.pid)
+    assert "exit status unknown" in site.await_state(State.FAILED).status.why
+    site.assert_nothing_is_left()
+
+
 def test_an_engine_killed_as_a_whole_leaves_no_shared_memory(site: Site) -> None:
     """All of its processes at once, while it starts: the supervisor may not have seen its segment yet."""
     site.begin(FAKE_HANG_AT="weights")

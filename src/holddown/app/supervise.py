@@ -11,7 +11,7 @@ from holddown.app.measure import measure
 from holddown.app.verify import verify
 from holddown.base.errors import LaunchError, MachineError, StoreError
 from holddown.base.finding import Finding, Severity
-from holddown.explain.supervision import adopted, broken, log_disk_full, never_started
+from holddown.explain.supervision import adopted, broken, log_disk_full, never_started, port_taken
 from holddown.facts.machine import ProcessFacts
 from holddown.launch import lifecycle
 from holddown.launch.engines import adapter
@@ -92,7 +92,7 @@ class _Supervisor:
         self._looked_at = self._asked_health_at = float("-inf")
         self._segments_known_until = doors.clock.now()
         self._activity: Activity | None = None
-        self._engine_ended = self._log_disk_noted = False
+        self._engine_ended = self._log_disk_noted = self._stranger_noted = False
 
     @property
     def over(self) -> bool:
@@ -229,7 +229,26 @@ class _Supervisor:
         if self._doors.background.running() or now - self._asked_health_at < every_s:
             return
         self._asked_health_at = now
-        self._take(lifecycle.HealthAnswered(self._doors.client.healthy()))
+        ok = self._doors.client.healthy()
+        if ok and self._life.within(State.STARTING):
+            ok = self._is_own_answer()
+        self._take(lifecycle.HealthAnswered(ok))
+
+    def _is_own_answer(self) -> bool:
+        """The port was free when it was chosen, and an engine binds it many seconds later: another may have been first.
+
+        Its good health would be taken for ours, and its answers for our model's.
+        """
+        port, held = self.birth.spec.port, self._doors.leftovers.held
+        own = {each.pid for each in self._members()}
+        if any(port in held(pid).ports for pid in own):
+            return True
+        others = (each for each in self._doors.host.processes() if each.pid not in own)
+        stranger = next((each for each in others if port in held(each.pid).ports), None)
+        if stranger is not None and not self._stranger_noted:
+            self._stranger_noted = True
+            self.chronicle.note(port_taken(self.birth.name, port, stranger))
+        return stranger is None
 
     def _look_at_engine(self) -> None:
         if not self._engine_ended:

@@ -1,6 +1,7 @@
 """What a supervisor has to say about itself and about the ground it stands on."""
 
 from holddown.base.finding import Finding, Severity
+from holddown.facts.machine import ProcessFacts
 from holddown.launch.lifecycle import ProcessRef, State
 
 
@@ -46,6 +47,17 @@ def log_disk_full(log_path: str, free_bytes: int) -> Finding:
         what="the disk of the engine's log is full: the engine runs on, and lines of its log are lost",
         seen=f"{free_bytes} bytes free",
         do="make room there; the log goes on by itself",
+    )
+
+
+def port_taken(name: str, port: int, by: ProcessFacts) -> Finding:
+    return Finding(
+        code="port.taken-meanwhile",
+        severity=Severity.WARN,
+        subject=str(port),
+        what=f"port {port} was free when {name} was planned, and another program answers there now",
+        seen=f"pid {by.pid} of {by.user}: {by.title}",
+        do="if the engine fails for it, run holddown up again: it takes another port",
     )
 
 

@@ -16,7 +16,7 @@ from holddown.app.supervise import Doors, supervise
 from holddown.base.errors import LaunchError, StoreError
 from holddown.base.finding import Finding
 from holddown.facts.answers import Answer, Ask, Refusal, Reply
-from holddown.facts.leftovers import FileId, Form, FoundFile, Kind
+from holddown.facts.leftovers import FileId, Form, FoundFile, Held, Kind
 from holddown.launch.lifecycle import Exit, Patience, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
@@ -248,6 +248,38 @@ def test_wrong_answers_are_never_released() -> None:
     assert status.why == "verification failed: wrong-model"
     assert "released" not in world.store.states()
     assert world.machine.alive == {}
+
+
+@dataclass
+class Listening(FakeLeftovers):
+    """listeners: who can be seen to listen on the port."""
+
+    listeners: frozenset[int] = frozenset()
+
+    def held(self, pid: int) -> Held:
+        return Held((), (8000,) if pid in self.listeners else ())
+
+
+def test_the_health_of_another_program_is_not_ours() -> None:
+    """It took the port before our engine came to bind it: its answers would pass for those of our model."""
+    world = World()
+    stranger = 4242
+    world.machine.add(stranger, "python other_server.py")
+    world.leftovers = Listening(FakeHost(), TRACES, listeners=frozenset({stranger}))
+    world.at(30.0, lambda: world.machine.all_end(1))
+    status = world.live()
+    assert world.store.states() == ["starting", "stopping", "failed"]
+    assert world.client.asked == []
+    assert [note.code for note in status.notes] == ["port.taken-meanwhile"]
+    assert "pid 4242" in status.notes[0].seen
+
+
+def test_where_nobody_can_be_seen_to_listen_the_answer_counts() -> None:
+    """/proc may hide what a process has open, even one of ours."""
+    world = World()
+    world.leftovers = Listening(FakeHost(), TRACES)
+    world.live()
+    assert "released" in world.store.states()
 
 
 # --- silence ------------------------------------------------------------------------------------------------
