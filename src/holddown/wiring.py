@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from holddown import ports
-from holddown.app.prepare import Doors as PrepareDoors
-from holddown.app.supervise import Doors as SupervisorDoors
 from holddown.app.up import Doors as UpDoors
 from holddown.app.up import Place
 from holddown.base.errors import CheckpointError
@@ -23,6 +21,8 @@ DEMO = "demo"
 """The one model that has a name of ours."""
 
 if TYPE_CHECKING:
+    from holddown.app.prepare import Doors as PrepareDoors
+    from holddown.app.supervise import Doors as SupervisorDoors
     from holddown.edges.process.local import LocalProcesses
 
 
@@ -177,8 +177,9 @@ def endpoint(birth: Birth) -> ports.Client:
     return client(birth.spec.base_url, keys[0] if keys else "")
 
 
-def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
+def supervisor_doors(birth: Birth, records: ports.Store) -> "SupervisorDoors":
     """Makes this program the subreaper of what it starts, and takes over its stop signals."""
+    from holddown.app.supervise import Doors as SupervisorDoors
     from holddown.edges.leftovers.local import LocalLeftovers
 
     signals = stop_signals()
@@ -220,5 +221,7 @@ def written_folders() -> tuple[str, ...]:
     return str(paths().state), str(run_dirs().parent)
 
 
-def prepare_doors(doors: UpDoors, say: ports.Progress) -> PrepareDoors:
+def prepare_doors(doors: UpDoors, say: ports.Progress) -> "PrepareDoors":
+    from holddown.app.prepare import Doors as PrepareDoors
+
     return PrepareDoors(checkpoints(), doors.host, engines(), engine_probe(), doors.store, say)

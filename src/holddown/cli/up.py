@@ -14,7 +14,6 @@ from holddown.app.prepare import Prepared, Request
 from holddown.base.errors import UsageError
 from holddown.cli.deployments import attended
 from holddown.cli.output import answer, findings_text, json_option, progress
-from holddown.cli.progress import Display
 from holddown.cli.views import released_text
 from holddown.explain.why import no_plan_text, plan_text
 from holddown.launch.lifecycle import State
@@ -156,6 +155,8 @@ def _launch(prepared: Prepared, request: Request, doors: launching.Doors, *, rep
 
 
 def _watch(deployment: Deployment, doors: launching.Doors, *, detach: bool) -> Deployment:
+    from holddown.cli.progress import Display  # the terminal library loads while the engine already starts
+
     name = deployment.birth.name
     estimate = start_seconds(doors.store.all(), deployment.birth.plan)
     try:
