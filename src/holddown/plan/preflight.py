@@ -212,7 +212,7 @@ def _gpu_short(plan: Plan, gpu: Gpu) -> Finding:
 def _holders_text(gpu: Gpu) -> str:
     if not gpu.processes:
         return "no process is shown to hold it (NVML): memory of another container, or reserved by the driver"
-    return "held by " + "; ".join(_holder_text(holder) for holder in gpu.processes)
+    return "; ".join(_holder_text(holder) for holder in gpu.processes)
 
 
 def _holder_text(holder: GpuProcess) -> str:
