@@ -35,7 +35,7 @@ def test_a_killed_server_leaves_nothing_behind(site: Site) -> None:
     kill(engine.pid)
     status = site.await_state(State.FAILED).status
     site.assert_nothing_is_left()
-    assert status.why == "the engine killed by signal 9 while released"
+    assert status.why == "the engine was killed by signal 9 while released"
     assert status.cause is not None and status.cause.code == "engine.killed"
 
 
@@ -64,7 +64,7 @@ def test_workers_of_an_adopted_engine_are_ended_too(site: Site) -> None:
     kill(status.supervisor.pid)
     site.run("list")
     kill(status.engine.pid)
-    assert "exit status unknown" in site.await_state(State.FAILED).status.why
+    assert "a status that nobody saw" in site.await_state(State.FAILED).status.why
     site.assert_nothing_is_left()
 
 

@@ -52,9 +52,9 @@ class Exit:
     @property
     def text(self) -> str:
         if self.code is None:
-            return "ended; exit status unknown, as this supervisor had adopted it"
+            return "ended with a status that nobody saw"  # who takes over is not its parent
         if self.code < 0:
-            return f"killed by signal {-self.code}"
+            return f"was killed by signal {-self.code}"
         return f"exited with status {self.code}"
 
 

@@ -196,7 +196,7 @@ def test_patience_grows_with_the_bytes_to_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "text"), [(0, "exited with status 0"), (-9, "killed by signal 9"), (None, "exit status unknown")]
+    ("code", "text"), [(0, "exited with status 0"), (-9, "was killed by signal 9"), (None, "a status that nobody saw")]
 )
 def test_an_exit_says_how(code: int | None, text: str) -> None:
     """An adopted engine's exit status went to another process."""
