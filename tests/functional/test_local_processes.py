@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from functional.deployed import until
 from holddown.base.errors import LaunchError
 from holddown.edges.hosts.local import LocalHost
 from holddown.edges.hosts.processes import boot_id
@@ -124,3 +125,14 @@ def test_a_segment_goes_only_as_the_file_that_was_seen(segment: Path, tmp_path: 
     assert segment.exists() and not run_dir.exists()
     LocalProcesses().remove(frozenset({seen}), str(run_dir))
     assert not segment.exists()
+
+
+def test_an_engines_environment_is_its_own_but_for_what_it_compiled(tmp_path: Path) -> None:
+    """A private TMPDIR that goes with the engine must not take PyTorch's compiled code with it."""
+    run_dir, log = f"{tmp_path}/r/1", tmp_path / "log"
+    LocalProcesses().start_engine(spec("/usr/bin/env", "--null"), run_dir, str(log))
+    given = until(lambda: log.exists() and log.read_text(), "its environment is in its log")
+    variables = dict(line.partition("=")[::2] for line in given.split("\0"))
+    assert variables["TMPDIR"] == run_dir
+    assert not variables["TORCHINDUCTOR_CACHE_DIR"].startswith(run_dir)
+    assert "VIRTUAL_ENV" not in variables and "PYTHONPATH" not in variables
