@@ -1,0 +1,180 @@
+"""`holddown up` on a real engine: one deployment of the demo model, and what can be claimed of it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holddown.edges.hosts.local import LocalHost
+from holddown.edges.store import SqliteStore
+from holddown.measure.stats import carried_percentiles
+from holddown.remember.record import Deployment
+from holddown.verify.expect import CHECK_NAMES
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A home of its own, with the real engine registered in it."""
+
+    path: Path
+    env: dict[str, str]
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "holddown", *words],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def record(self, name: str) -> Deployment:
+        found = SqliteStore(self.path / "state" / "holddown" / "records.sqlite").latest(name)
+        assert found is not None
+        return found
+
+    def processes(self) -> list[str]:
+        """Titles of every engine's processes: those in the sessions that our engines led. Their environment does not
+        tell, since an engine writes its processes' titles over it."""
+        store = SqliteStore(self.path / "state" / "holddown" / "records.sqlite")
+        sessions = {each.status.engine.pid for each in store.all() if each.status.engine is not None}
+        return [one.title for one in LocalHost().processes() if one.session in sessions and one.state != "Z"]
+
+
+@pytest.fixture(scope="module")
+def place(vllm_python: str) -> Iterator[Place]:
+    path = Path(tempfile.mkdtemp(prefix="hdlive", dir="/tmp"))
+    homes = {f"XDG_{name.upper()}_HOME": f"{path}/{name}" for name in ("data", "state", "cache")}
+    (path / "t").mkdir()
+    env = {**os.environ, **homes, "TMPDIR": f"{path}/t", "NO_COLOR": "1"}
+    place = Place(path, env)
+    added = place.run("engine", "add", vllm_python)
+    assert added.returncode == 0, added.stderr
+    yield place
+    for deployment in json.loads(place.run("list", "--json").stdout):
+        place.run("down", deployment["birth"]["name"])
+    assert place.processes() == []
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def up(place: Place, demo_model: Path) -> "subprocess.CompletedProcess[str]":
+    """The one start that the claims below rest on."""
+    return place.run("up", str(demo_model), "--name", "demo", "--set", "max-model-len=2048")
+
+
+@pytest.fixture(scope="module")
+def released(place: Place, up: "subprocess.CompletedProcess[str]") -> Deployment:
+    assert up.returncode == 0, up.stderr + up.stdout
+    return place.record("demo")
+
+
+def test_it_is_released_with_every_check_passed(up: Any, released: Deployment) -> None:
+    """All that fit a chat model; nothing skipped, and `up` prints them."""
+    assert released.label == "released"
+    assert [verdict.check for verdict in released.status.verdicts] == list(CHECK_NAMES)
+    assert {verdict.outcome for verdict in released.status.verdicts} == {"passed"}
+    assert f"verified  {', '.join(CHECK_NAMES)}" in up.stdout
+    assert f"{released.birth.spec.base_url}/v1" in up.stdout and "holddown down demo" in up.stdout
+
+
+def test_its_progress_named_the_phases_of_the_engine(up: Any, released: Deployment) -> None:
+    """In the engine's order, with the time that each began."""
+    times = [phase.at_s for phase in released.status.phases]
+    names = [str(phase.phase) for phase in released.status.phases]
+    assert times == sorted(times)
+    assert [name for name in ("process", "config", "weights", "kv-cache", "server") if name in names] == [
+        "process",
+        "config",
+        "weights",
+        "kv-cache",
+        "server",
+    ]
+    assert "loading weights" in up.stderr and "server up" in up.stderr
+
+
+def test_its_speed_was_measured(released: Deployment) -> None:
+    """Alone and eight at once; every figure positive, and no percentile that its sample cannot carry."""
+    figures = released.status.measurements
+    for concurrency in (1, 8):
+        metrics = {figure.metric for figure in figures if figure.concurrency == concurrency}
+        assert metrics == {"ttft", "itl", "e2e", "output_throughput"}
+    assert all(figure.value > 0 and figure.n >= 3 for figure in figures)
+    assert all(not figure.percentile or figure.percentile in carried_percentiles(figure.n) for figure in figures)
+    rate = {one.concurrency: one.value for one in figures if one.metric == "output_throughput"}
+    assert rate[8] > rate[1]
+
+
+def test_every_view_says_so(place: Place, released: Deployment) -> None:
+    """status, list, explain, logs: the same deployment."""
+    assert "demo is released" in place.run("status", "demo").stdout
+    assert released.birth.id in place.run("list").stdout
+    explained = place.run("explain", "demo").stdout
+    assert "--max-model-len 2048" in explained and "because" in explained
+    assert "Application startup complete" in place.run("logs", "demo").stdout
+    assert json.loads(place.run("status", "demo", "--json").stdout)["status"]["state"] == "released"
+
+
+def test_a_killed_server_leaves_nothing_behind(place: Place, released: Deployment) -> None:
+    """The last claim, since it ends the engine: SIGKILL of its API server, and neither process nor memory is left."""
+    status = place.record("demo").status
+    assert status.engine is not None and status.segments
+    assert [title for title in place.processes() if title.startswith("VLLM::")]
+    os.kill(status.engine.pid, 9)
+    ended = _until(lambda: place.record("demo") if place.record("demo").status.state.over else None)
+    assert ended.status.state == "failed" and ended.status.why == "the engine was killed by signal 9 while released"
+    _until(lambda: not place.processes())
+    assert not [segment.path for segment in status.segments if Path(segment.path).exists()]
+    assert not Path(released.birth.run_dir).exists()
+    shown = place.run("status", "demo")
+    assert shown.returncode == 1 and "killed by signal 9" in shown.stdout
+
+
+def _until(what: Callable[[], Any], patience_s: float = 60.0) -> Any:
+    deadline = time.monotonic() + patience_s
+    while not (found := what()):
+        assert time.monotonic() < deadline, f"not within {patience_s:.0f} s"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def mla_checkpoint(place: Place, vllm_python: str, demo_model: Path) -> Path:
+    """Two layers of multi-head latent attention with random weights."""
+    folder = place.path / "mla"
+    script = Path(__file__).with_name("write_mla_checkpoint.py")
+    done = subprocess.run([vllm_python, str(script), str(folder), str(demo_model)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_healthy_is_not_released(place: Place, mla_checkpoint: Path) -> None:
+    """An FP8 KV cache under MLA on a CPU: the engine comes up healthy and dies of the first request. The diagnosis
+    names the KV cache's type. Without that setting it is released, and what was skipped is said.
+    """
+    version = place.run("engine", "list").stdout
+    if "0.32.0" not in version:
+        pytest.skip(f"vLLM 0.32.0 does so; here is {version.strip()}")
+    words = ("up", str(mla_checkpoint), "--name", "mla", "--skip-check", "coherence", "--set", "enforce-eager")
+    refused = place.run(*words, "--set", "kv-cache-dtype=fp8")
+    assert refused.returncode == 4, refused.stderr + refused.stdout
+    status = place.record("mla").status
+    assert status.cause is not None, refused.stdout
+    assert "kv-cache-dtype" in f"{status.cause.what} {status.cause.do}"
+    assert "it answers" in refused.stderr and "released" not in refused.stderr
+
+    released = place.run(*words)
+    assert released.returncode == 0, released.stderr + released.stdout
+    assert "mla is released (coherence unverified)" in released.stdout
