@@ -69,9 +69,10 @@ def test_workers_of_an_adopted_engine_are_ended_too(site: Site) -> None:
 
 
 def test_an_engine_killed_as_a_whole_leaves_no_shared_memory(site: Site) -> None:
-    """All of its processes at once, while it starts: the supervisor may not have seen its segment yet."""
+    """All of its processes at once, while it starts, once the supervisor has seen what they map."""
     site.begin(FAKE_HANG_AT="weights")
-    until(site.home.segments, "its segment is there")
+    site.await_engine()
+    until(lambda: site.record().status.segments, "its segment is on record")
     pids = site.pids_of("vllm.entrypoints") + site.pids_of("VLLM::")
     assert len(pids) >= 2
     for pid in pids:

@@ -16,7 +16,7 @@ from holddown.facts.machine import ProcessFacts
 from holddown.launch import lifecycle
 from holddown.launch.engines import adapter
 from holddown.launch.lifecycle import Effect, Left, Life, Patience, ProcessRef, State
-from holddown.launch.ownership import Activity, leader, made_unseen, members, reference
+from holddown.launch.ownership import Activity, leader, members, reference
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.measure.metrics import Measured
 from holddown.remember import record
@@ -25,6 +25,7 @@ from holddown.verify import expect
 from holddown.verify.diagnose import root_cause
 from holddown.verify.verdict import Outcome, Verdict
 
+_UNSEEN_S = 1.0
 _STARTING_POLL_S = 0.2
 _SERVING_POLL_S = 2.0
 _LOOK_AROUND_S = 2.0  # a look at every process of the machine costs about 10 ms
@@ -34,8 +35,6 @@ _LOG_DISK_LOW_BYTES = 8 * 1024**2
 # Between an engine's last word and its place in the log stand a pipe and the program that empties it.
 _LOG_SETTLED_S = 0.3
 _LOG_SETTLES_WITHIN_S = 3.0
-# How much later than its making a file may be mapped, and how coarse the clock of a file system is.
-_MADE_BUT_NOT_MAPPED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,8 @@ class _Supervisor:
         self._done: queue.SimpleQueue[lifecycle.Event | Verdict] = queue.SimpleQueue()
         self._measured = Measured((), ())
         self._looked_at = self._asked_health_at = float("-inf")
-        self._segments_known_until = doors.clock.now()
         self._activity: Activity | None = None
+        self._unseen_since: float | None = None
         self._engine_ended = self._log_disk_noted = self._stranger_noted = False
 
     @property
@@ -232,6 +231,8 @@ class _Supervisor:
         ok = self._doors.client.healthy()
         if ok and self._life.within(State.STARTING):
             ok = self._is_own_answer()
+        elif not ok:
+            self._unseen_since = None
         self._take(lifecycle.HealthAnswered(ok))
 
     def _is_own_answer(self) -> bool:
@@ -248,7 +249,13 @@ class _Supervisor:
         if stranger is not None and not self._stranger_noted:
             self._stranger_noted = True
             self.chronicle.note(port_taken(self.birth.name, port, stranger))
-        return stranger is None
+        if stranger is not None:
+            self._unseen_since = None
+            return False
+        # nobody is seen to listen: /proc hides it, or the one that answered has just ended; that one answers no more
+        now = self._doors.clock.monotonic()
+        self._unseen_since = self._unseen_since if self._unseen_since is not None else now
+        return now - self._unseen_since >= _UNSEEN_S
 
     def _look_at_engine(self) -> None:
         if not self._engine_ended:
@@ -354,21 +361,17 @@ class _Supervisor:
                 quiet_since = clock.monotonic()
 
     def _clean_up(self) -> None:
-        """Its segments that we saw, its private folder, and what it may have made after our last look."""
+        """Its private folder and the segments that it was seen to map. One that it made after our last look is for
+        `clean`: by name alone it could be another program's."""
         self._doors.processes.remove(frozenset(self._status.segments), self.birth.run_dir)
-        traces = self._doors.leftovers.look(self._doors.host.processes())
-        for file in made_unseen(traces, since=self._segments_known_until - _MADE_BUT_NOT_MAPPED_S):
-            self._doors.leftovers.remove(file)
 
     # --- the rest -----------------------------------------------------------------------------------------
 
     def _know_segments(self, left: tuple[ProcessFacts, ...]) -> None:
         if not left:
             return
-        now = self._doors.clock.now()
         known = self._status.segments
         new = self._doors.processes.shared_memory(left) - frozenset(known)
-        self._segments_known_until = now
         if new:
             self.chronicle.change(replace(self._status, segments=(*known, *sorted(new, key=lambda each: each.path))))
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holddown.base.evidence import Known
-from holddown.facts.leftovers import Form, FoundFile, Kind, Traces
 from holddown.facts.machine import ProcessFacts
 from holddown.launch.lifecycle import ProcessRef
 
@@ -60,23 +59,6 @@ def leader(processes: Iterable[ProcessFacts], run_dir: str) -> ProcessFacts | No
     """
     leading = (process for process in processes if process.state != "Z" and process.session == process.pid)
     return next((process for process in leading if _stands_in(process, run_dir)), None)
-
-
-def made_unseen(traces: Traces, since: float) -> tuple[FoundFile, ...]:
-    """Shared memory that an engine can have made after its supervisor's last look at what it maps, when all of it has
-    ended: this user's, named as engines name it, made since then, and in no process's hands that we can see. That
-    nobody else holds it is for the kernel to say when it is removed.
-    """
-    held = frozenset(one for view in traces.views if isinstance(view.held, Known) for one in view.held.value)
-    return tuple(
-        file
-        for file in traces.files
-        if file.kind is Kind.SHM
-        and file.form is Form.FILE
-        and file.owner_uid == traces.own_uid
-        and file.changed_at >= since
-        and file.id not in held
-    )
 
 
 def _stands_in(process: ProcessFacts, run_dir: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.client import FakeClient, well
 from fakes.clock import FakeClock
-from fakes.leftovers import TRACES, FakeHost, FakeLeftovers, view
+from fakes.leftovers import TRACES, FakeHost, FakeLeftovers
 from fakes.machine import CORE, ENGINE, RUN_DIR, SUPERVISOR, WORKER, FakeMachine, ref
 from fakes.records import a_birth
 from fakes.store import FakeStore
@@ -527,30 +527,15 @@ def test_a_disk_that_cannot_be_looked_at_is_no_reason_to_stop_supervising() -> N
 # --- shared memory that was never seen mapped -----------------------------------------------------------------
 
 
-def segment(name: str, changed_at: float, owner_uid: int = 1000) -> FoundFile:
-    number = sum(map(ord, name))
-    return FoundFile(
-        f"/dev/shm/{name}", Kind.SHM, Form.FILE, FileId(0, 1, number), owner_uid, "me", 10, changed_at, changed_at
-    )
-
-
-def test_segments_made_since_the_last_look_go_with_their_engine() -> None:
-    """Killed as a whole between two looks. What is older, another user's, or in use is not touched."""
+def test_a_file_that_no_process_of_the_engine_was_seen_to_map_is_not_touched() -> None:
+    """Killed as a whole between two looks, it may leave a segment; by its name alone that could be anybody's."""
     world = World(healthy_from=HOUR_S)
     start = world.clock.now()
-    used = segment("psm_used", start + 2.5)
-    holder = view(77)
-    holder = replace(holder, held=replace(holder.held, value=frozenset({used.id})))  # type: ignore[call-arg]
-    files = (
-        segment("psm_new", start + 2.5),
-        segment("psm_old", start - 600),
-        segment("psm_bobs", start + 2.5, owner_uid=1001),
-        used,
-    )
-    world.leftovers.traces = replace(TRACES, looked_at=start + 3, files=files, views=(holder,))
+    new = FoundFile("/dev/shm/psm_new", Kind.SHM, Form.FILE, FileId(0, 1, 7), 1000, "me", 10, start + 2.5, start + 2.5)
+    world.leftovers.traces = replace(TRACES, looked_at=start + 3, files=(new,))
     world.at(2.6, lambda: world.machine.all_end(-9))
     world.live()
-    assert world.leftovers.removed == ["/dev/shm/psm_new"]
+    assert world.leftovers.removed == []
 
 
 def test_findings_are_for_people() -> None:

@@ -116,10 +116,11 @@ class LocalProcesses:
         return child.pid
 
     def exit_of(self, engine: ProcessRef) -> Exit | None:
-        self._reap()
+        alive = _alive(engine)
+        self._reap()  # after the look: a child that ended in between has left its status, not nothing
         if engine.pid in self._statuses:
             return Exit(self._statuses[engine.pid])
-        return None if _alive(engine) else Exit(None)
+        return None if alive else Exit(None)
 
     def _reap(self) -> None:
         while True:
