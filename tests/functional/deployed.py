@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -40,11 +41,16 @@ class Site:
     run: Callable[..., subprocess.CompletedProcess[str]]
     checkpoint: Path
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
+    port: int = field(default_factory=lambda: free_port())
 
     # --- commands ---------------------------------------------------------------------------------------
 
     def up(self, *args: str, **cues: str) -> subprocess.CompletedProcess[str]:
-        return self.run("up", str(self.checkpoint), "--name", NAME, *args, env={**QUICK, **cues})
+        return self.run("up", *self._words(*args), env={**QUICK, **cues})
+
+    def _words(self, *args: str) -> tuple[str, ...]:
+        # a port of its own: whoever else tests on this machine takes the first free one, too
+        return (str(self.checkpoint), "--name", NAME, "--port", str(self.port), *args)
 
     def released(self, *args: str, **cues: str) -> Deployment:
         done = self.up(*args, **cues)
@@ -56,7 +62,7 @@ class Site:
         number = len(self.started)
         with (self.home.path / f"out{number}").open("w") as out, (self.home.path / f"err{number}").open("w") as err:
             process = subprocess.Popen(
-                [sys.executable, "-m", "holddown", "up", str(self.checkpoint), "--name", NAME, *args],
+                [sys.executable, "-m", "holddown", "up", *self._words(*args)],
                 env={**self.home.env, **QUICK, **cues},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -169,6 +175,13 @@ class Site:
         until(lambda: not self.home.processes(), f"its processes end: {self.titles()}", 10)
         assert self.home.segments() == []
         assert not Path(self.record().birth.run_dir).exists()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def kill(pid: int) -> None:
