@@ -46,7 +46,6 @@ class Host(Protocol):
     def port_holder(self, host: str, port: int) -> str | None:
         """Who listens where a bind to (host, port) would fail, as text for a person; None when it is free."""
 
-    def path_exists(self, path: str) -> bool: ...
 
 
 class Leftovers(Protocol):

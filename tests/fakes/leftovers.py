@@ -85,8 +85,6 @@ class FakeHost:
     def port_holder(self, host: str, port: int) -> str | None:
         return None
 
-    def path_exists(self, path: str) -> bool:
-        return False
 
 
 @dataclass

@@ -142,5 +142,3 @@ class FakeMachine:
     def port_holder(self, host: str, port: int) -> str | None:
         return None
 
-    def path_exists(self, path: str) -> bool:
-        return True

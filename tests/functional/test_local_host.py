@@ -109,9 +109,3 @@ def test_an_address_of_another_machine_is_told_apart(host: LocalHost) -> None:
     """192.0.2.0/24 is kept for documentation: nobody has it. Neither has anybody a name under .invalid."""
     assert host.port_holder("192.0.2.7", 8000) == ADDRESS_NOT_HERE
     assert host.port_holder("nowhere.invalid", 8000) == HOST_NOT_KNOWN
-
-
-def test_path_exists(host: LocalHost, tmp_path: Path) -> None:
-    """There, and not there."""
-    assert host.path_exists(str(tmp_path))
-    assert not host.path_exists(str(tmp_path / "x"))

@@ -79,9 +79,9 @@ def remove(engines: Engines, ref: str, in_use: Sequence[str]) -> Engine:
     """in_use: names of the deployments that run on it now. Raises: UsageError, EngineError."""
     engine = find(engines, ref)
     if in_use:
-        raise EngineError(
+        raise UsageError(
             f"{engine.ref} is in use",
-            code="engine.in-use",
+            code="usage.engine-in-use",
             seen="deployments: " + ", ".join(in_use),
             do="; ".join(f"holddown down {name}" for name in in_use),
         )

@@ -8,12 +8,12 @@ from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding, Severity, blocking
 from holddown.facts.machine import MachineFacts
 from holddown.facts.model import ModelFacts
-from holddown.launch.engines import adapter
+from holddown.launch.engines import ADAPTERS, adapter
+from holddown.launch.environment import is_secret
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.choose import plan as choose
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.preflight import GpuClaim, Ground, preflight
-from holddown.plan.settings import OWN
 from holddown.plan.wishes import Candidate, Wishes
 
 FIRST_PORT = 8000
@@ -64,7 +64,7 @@ class Doors:
 
 def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepared | NoPlan:
     """folders: where logs and records, and the engine itself, will write. Raises: UsageError, FactError."""
-    _check_words(request)
+    check_words(request)
     doors.say(f"inspecting {request.path}")
     inspection = doors.checkpoints.inspect(request.path)
     machine = doors.host.facts((request.path, *folders))
@@ -121,13 +121,21 @@ def gpu_claims(store: ports.Store) -> Mapping[int, str]:
     return {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}
 
 
-def _check_words(request: Request) -> None:
+def check_words(request: Request) -> None:
+    """What no plan may be made of. Raises: UsageError."""
     for name, _ in request.wishes.settings:
-        if name in OWN:
+        if name.isupper() and is_secret(name):
             raise UsageError(
-                f"--set {name} is not taken: holddown itself must know it",
+                f"--set {name} is not taken: settings are recorded and shown",
+                code="usage.secret-setting",
+                do=f"export {name} in the shell that runs holddown: the engine inherits it, unrecorded",
+            )
+        instead = next((text for engine in ADAPTERS.values() if (text := engine.owned(name))), "")
+        if instead:
+            raise UsageError(
+                f"--set {name} is not taken: holddown gives it to the engine itself",
                 code="usage.own-setting",
-                do=f"use {OWN[name]}",
+                do=f"use {instead}",
             )
     if request.api_key_file or request.insecure or request.host.startswith(_LOOPBACK):
         return

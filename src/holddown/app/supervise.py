@@ -86,7 +86,7 @@ class _Supervisor:
         self._phase_of = adapter(birth.engine.kind).phase
         self._life: Life = lifecycle.begin(doors.clock.monotonic())
         self._started = doors.clock.monotonic()
-        self._done: queue.SimpleQueue[lifecycle.Event | Verdict] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[lifecycle.Event | Verdict | record.Doing] = queue.SimpleQueue()
         self._measured = Measured((), ())
         self._looked_at = self._asked_health_at = float("-inf")
         self._activity: Activity | None = None
@@ -308,7 +308,7 @@ class _Supervisor:
 
     def _measure(self) -> None:
         name = self.birth.plan.served_model_name
-        self._measured = measure(self._doors.client, name, lambda _: None)
+        self._measured = measure(self._doors.client, name, lambda text: self._done.put(record.Doing(text)))
         self._done.put(lifecycle.MeasurementEnded(alive=self._doors.client.healthy()))
 
     def _drain_background(self) -> None:
@@ -317,7 +317,11 @@ class _Supervisor:
             item = self._done.get()
             if not self._life.within(State.READY):
                 continue  # it was stopped or it ended meanwhile: what was asked of it then says nothing about it
+            if isinstance(item, record.Doing):
+                self.chronicle.add(item)
+                continue
             if isinstance(item, Verdict):
+                item = replace(item, findings=tuple(self._addressed(each) for each in item.findings))
                 self.chronicle.change(replace(self._status, verdicts=(*self._status.verdicts, item)))
                 self.chronicle.add(record.VerdictGiven(item))
                 self._take(lifecycle.Moved())
@@ -347,9 +351,15 @@ class _Supervisor:
 
     def _diagnose(self, exit_code: int | None) -> None:
         self._settle_log()
-        cause = root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit_code)
+        cause = self._addressed(root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit_code))
         self.chronicle.change(replace(self._status, cause=cause))
         self.chronicle.add(record.Noted(cause))
+
+    def _addressed(self, finding: Finding) -> Finding:
+        """Its commands as they can be pasted: the diagnosis knows the log, not whose it is."""
+        name, path = self.birth.name, self.birth.plan.model_path
+        do = finding.do.replace("logs NAME", f"logs {name}").replace("up ...", f"up {path} --name {name}")
+        return replace(finding, do=do)
 
     def _settle_log(self) -> None:
         clock = self._doors.clock

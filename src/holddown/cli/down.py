@@ -6,6 +6,7 @@ from holddown.app.down import down
 from holddown.base.units import duration_text
 from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, json_option, progress
+from holddown.launch.lifecycle import State
 
 
 @click.command(name="down")
@@ -21,7 +22,7 @@ def command(name: str, as_json: bool) -> None:
     stopped = down(deployment, doors)
     status = stopped.deployment.status
     if stopped.was_over:
-        text = f"{name} was {status.state} already"
+        text = f"{name} is not up: it {'failed' if status.state is State.FAILED else 'was stopped'} before"
     else:
         text = f"{name} is {status.state} after {duration_text(doors.clock.monotonic() - begun)}"
     answer(stopped, text, as_json=as_json)

@@ -10,6 +10,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from holddown.base.evidence import Fact, Known
 from holddown.base.units import duration_text
 from holddown.explain.happening import clock_text, growing_text, happening_text, phase_text
+from holddown.launch.lifecycle import State
 from holddown.launch.phases import Phase
 from holddown.remember import record
 from holddown.remember.record import Deployment, Entry
@@ -29,6 +30,7 @@ class Display:
         self._doing = "starting"
         self._last = ""
         self._phase: Phase | None = None
+        self._serves = False
         self._said_at = self._born
         size = deployment.birth.plan
         self._console.print(f"bringing up {deployment.birth.name} ({deployment.birth.id}) on {size.engine}")
@@ -65,6 +67,11 @@ class Display:
             self._doing = f"{self._doing.partition(' - ')[0]} - {growing_text(happening)}"
             return
         text = happening_text(happening)
+        if isinstance(happening, record.Doing):
+            self._doing = happening.text
+        if isinstance(happening, record.StateChanged) and text:
+            self._doing = text
+            self._serves |= happening.state is State.READY
         if isinstance(happening, record.PhaseEntered):
             self._doing = phase_text(happening)
             text = text if self._is_news(happening, entry.at) else ""
@@ -86,6 +93,6 @@ class Display:
         self._console.print(f"{clock_text(at - self._born)} {text}")
 
     def _left(self, elapsed: float) -> str:
-        if not isinstance(self._estimate, Known) or self._estimate.value < elapsed:
+        if self._serves or not isinstance(self._estimate, Known) or self._estimate.value < elapsed:
             return ""
         return f" - about {duration_text(self._estimate.value - elapsed)} to go"

@@ -12,8 +12,9 @@ from holddown.app import up as launching
 from holddown.app.down import down
 from holddown.app.prepare import Prepared, Request
 from holddown.base.errors import UsageError
+from holddown.base.finding import Finding, Severity
 from holddown.cli.deployments import attended
-from holddown.cli.output import answer, findings_text, json_option, progress
+from holddown.cli.output import answer, finding_text, findings_text, json_option, progress
 from holddown.cli.views import released_text
 from holddown.explain.why import no_plan_text, plan_text
 from holddown.launch.lifecycle import State
@@ -50,6 +51,10 @@ def command(ctx: click.Context, /, **words: object) -> None:
     as_json, dry_run = bool(words["as_json"]), bool(words["dry_run"])
     request = _request(words)
     doors = attended()
+    preparing.check_words(request)
+    if words["replace"]:
+        wiring.checkpoints().inspect(request.path)  # nothing is stopped for a path that is wrong
+    _make_way(request.name, doors, replace=bool(words["replace"]), dry_run=dry_run)
     prepared = preparing.prepare(request, wiring.written_folders(), wiring.prepare_doors(doors, progress))
     if isinstance(prepared, NoPlan):
         answer(prepared, no_plan_text(prepared), as_json=as_json)
@@ -63,7 +68,7 @@ def command(ctx: click.Context, /, **words: object) -> None:
     if prepared.blocked:
         answer(prepared, "not started", as_json=as_json)
         ctx.exit(1)
-    deployment = _launch(prepared, request, doors, replace=bool(words["replace"]))
+    deployment = _launch(prepared, request, doors)
     deployment = _watch(deployment, doors, detach=bool(words["detach"]))
     answer(deployment, released_text(deployment), as_json=as_json)
     ctx.exit(_exit_code(deployment))
@@ -71,7 +76,7 @@ def command(ctx: click.Context, /, **words: object) -> None:
 
 def _request(words: dict[str, object]) -> Request:
     path = wiring.checkpoint_path(str(words["path"]))
-    name = str(words["name"] or _name_of(path))
+    name = str(words["name"] or (wiring.DEMO if words["path"] == wiring.DEMO else _name_of(path)))
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise UsageError(
             f"{name!r} is no name for a deployment", code="usage.name", do="--name with letters, digits, '.', '_', '-'"
@@ -127,28 +132,45 @@ def _key_file(path: str) -> str:
     try:
         key = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the API key file cannot be read: {error}", code="usage.api-key-file", seen=path) from error
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise UsageError(f"the API key file cannot be read: {why}", code="usage.api-key-file", seen=path) from error
     if not key:
         raise UsageError("the API key file is empty", code="usage.api-key-file", seen=path)
     if file.stat().st_mode & 0o077:
-        progress(f"warn[api-key.readable]: {path} can be read by others; chmod 600 {path}")
+        what = "the API key file can be read by other users"
+        progress(finding_text(Finding("api-key.readable", Severity.WARN, path, what, path, f"chmod 600 {path}")))
     return str(file)
 
 
-def _launch(prepared: Prepared, request: Request, doors: launching.Doors, *, replace: bool) -> Deployment:
-    there = doors.store.latest(request.name)
-    if replace and there is not None and not there.status.state.over:
-        progress(f"stopping {there.birth.name}, which is {there.label}")
-        down(there, doors)
+def _make_way(name: str, doors: launching.Doors, *, replace: bool, dry_run: bool) -> None:
+    """The one that is up under this name is stopped before the plan is made: its port and GPUs are free then.
+
+    Raises: UsageError when there is one and it is not to be replaced.
+    """
+    there = doors.store.latest(name)
+    if there is None or there.status.state.over or there.birth.name != name or dry_run:
+        return
+    if not replace:
+        raise _taken(there)
+    progress(f"stopping {name}, which is {there.label}")
+    down(there, doors)
+
+
+def _taken(there: Deployment) -> UsageError:
+    name = there.birth.name
+    return UsageError(
+        f"a deployment named {name} is {there.status.state} already",
+        code="usage.name-taken",
+        seen=f"id {there.birth.id}, {there.birth.spec.base_url}",
+        do=f"holddown down {name}    or --replace, or another --name",
+    )
+
+
+def _launch(prepared: Prepared, request: Request, doors: launching.Doors) -> Deployment:
     place = wiring.new_place()
     there = launching.launch(prepared, request, place, os.environ.items(), doors)
     if there is not None:
-        raise UsageError(
-            f"a deployment named {request.name} is {there.status.state} already",
-            code="usage.name-taken",
-            seen=f"id {there.birth.id}, {there.birth.spec.base_url}",
-            do=f"holddown down {request.name}    or --replace, or another --name",
-        )
+        raise _taken(there)
     deployment = doors.store.get(place.id)
     assert deployment is not None
     return deployment

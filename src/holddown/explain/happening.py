@@ -59,7 +59,7 @@ def happening_text(happening: Happening) -> str:
         case record.Noted():
             finding = happening.finding
             return f"{finding.severity}[{finding.code}]: {finding.what}"
-        case record.Growing():
+        case record.Growing() | record.Doing():
             return ""
         case _:
             assert_never(happening)

@@ -13,13 +13,18 @@ REDACTED = "(redacted)"
 UNRECORDED = "(not recorded)"
 
 
+def is_secret(name: str) -> bool:
+    """By its name, and rather once too often; `TOKENIZERS_PARALLELISM` is none."""
+    return not name.startswith("TOKENIZERS_") and any(word in name.upper() for word in _SECRET)
+
+
 def recordable(environment: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Sorted by name. An allow-list, since a secret's name cannot be known: proxies carry passwords in their URLs."""
     return tuple((name, _value(name, value)) for name, value in sorted(environment))
 
 
 def _value(name: str, value: str) -> str:
-    if any(word in name.upper() for word in _SECRET):
+    if is_secret(name):
         return REDACTED
     if name in _EXACTLY or name.startswith(_BEARING):
         return value

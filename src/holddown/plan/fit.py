@@ -12,6 +12,8 @@ from holddown.plan.wishes import Wishes
 
 SHORTEST_CONTEXT = 1024
 """Tokens. A deployment with less answers hardly any request; it is not offered."""
+_BLOCK_TOKENS = 128
+"""What a KV cache is counted in. Source: vLLM's CPU backend; GPU backends have smaller blocks."""
 CPU_SEQUENCES = 8
 """Whole-context sequences a CPU build gets KV cache for where RAM allows; more than it can compute at once."""
 UTILIZATION = 0.9
@@ -40,7 +42,11 @@ def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | s
     room = capacity - model.weights_bytes - CPU_OTHER_BYTES
     per_token = kv_bytes_per_token(model)
     wanted = wished_context(wishes) or known_or(model.max_position_embeddings, 0)
-    if isinstance(per_token, Known):
+    wished_kv = wished_number(wishes, "kv-cache-memory-bytes")
+    if wished_kv:
+        least = kv = wished_kv
+        why_kv = "you set it"
+    elif isinstance(per_token, Known):
         least = per_token.value * SHORTEST_CONTEXT
         kv = min(room // 2, CPU_SEQUENCES * (wanted or SHORTEST_CONTEXT) * per_token.value)
         # whole MiB, never less than one sequence needs where that much is there
@@ -51,8 +57,8 @@ def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | s
         why_kv = f"bytes per token are not known ({per_token.why}); half of the free RAM, 4 GiB at most"
     if room < max(least, MIB):
         return (
-            f"{size_text(model.weights_bytes)} of weights, {size_text(CPU_OTHER_BYTES)} for the engine and a KV cache "
-            f"do not fit {size_text(capacity)} of free RAM"
+            f"{size_text(model.weights_bytes)} of weights, {size_text(CPU_OTHER_BYTES)} for the engine and at least "
+            f"{size_text(max(least, MIB))} of KV cache do not fit {size_text(capacity)} of free RAM"
         )
     context, why_context = _context(model, wanted, kv, per_token.value if isinstance(per_token, Known) else 0)
     return Fit(
@@ -147,7 +153,8 @@ def _context(model: ModelFacts, wanted: int, kv_bytes: int, per_token: int) -> t
     fits = kv_bytes // per_token
     if fits >= wanted:
         return wanted, f"the checkpoint's own ({where}); {fits / wanted:.1f} sequences of it fit the KV cache"
-    lowered = fits // SHORTEST_CONTEXT * SHORTEST_CONTEXT
+    step = SHORTEST_CONTEXT if fits >= SHORTEST_CONTEXT else _BLOCK_TOKENS
+    lowered = fits // step * step
     return (
         lowered,
         f"{wanted} tokens ({where}) need {size_text(wanted * per_token)} of KV cache, {size_text(kv_bytes)} are there",
@@ -155,8 +162,12 @@ def _context(model: ModelFacts, wanted: int, kv_bytes: int, per_token: int) -> t
 
 
 def wished_context(wishes: Wishes) -> int:
-    """`--set max-model-len=N`, 0 when it was not given or is no number (vLLM also takes `8k` and `auto`)."""
-    text = dict(wishes.settings).get("max-model-len", "")
+    return wished_number(wishes, "max-model-len")
+
+
+def wished_number(wishes: Wishes, name: str) -> int:
+    """`--set NAME=N`, 0 when it was not given or is no number (vLLM also takes `8k` and `auto`)."""
+    text = dict(wishes.settings).get(name, "")
     return int(text) if text.isdigit() else 0
 
 

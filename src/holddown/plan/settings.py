@@ -10,15 +10,6 @@ from holddown.plan.fit import Fit
 from holddown.plan.plan import Setting
 from holddown.plan.wishes import Candidate, Wishes
 
-OWN = {
-    "model": "the PATH given to `up`",
-    "served-model-name": "--name",
-    "host": "--host",
-    "port": "--port",
-    "api-key": "--api-key-file",
-}
-"""What holddown itself gives to an engine, and what to use in place of `--set`."""
-
 
 def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> tuple[Setting, ...]:
     """Ours in a fixed order, each replaced by the user's where there is one, then what only the user set."""
@@ -105,7 +96,9 @@ def _contradiction(setting: Setting, model: ModelFacts, fit: Fit) -> Finding | N
     if setting.name == "max-model-len" and isinstance(limit, Known) and value > limit.value:
         return _warn(setting, f"{value} tokens are more than the {limit.value} it was made for", limit.source.where)
     if setting.name == "max-model-len" and value and fit.context < value:
-        return _warn(setting, fit.why_context, str(setting.source))
+        # on a CPU the KV cache is ours to size, so it is certain; on a GPU the engine's profiling has the last word
+        severity = Severity.WARN if fit.gpus else Severity.BLOCK
+        return _warn(setting, fit.why_context, str(setting.source), severity)
     heads = known_or(model.num_attention_heads, 0)
     if setting.name == "tensor-parallel-size" and value and heads % value:
         what = f"{heads} attention heads cannot be split over {value} GPUs; the engine will refuse"

@@ -8,6 +8,9 @@ from holddown.launch.phases import Phase
 from holddown.plan.plan import Plan
 from holddown.remember.record import Deployment
 
+_TELLING_BYTES = 64 * 1024**2
+"""A load of less says how long opening files takes, and nothing about the disk."""
+
 
 def start_seconds(past: Iterable[Deployment], plan: Plan) -> Fact[float]:
     """Seconds from the spawn to the server, as the median of earlier starts of this engine with this checkpoint.
@@ -36,7 +39,7 @@ def _server(times: dict[Phase, float]) -> float | None:
 def _scaled(other: Plan, times: dict[Phase, float], plan: Plan) -> float:
     total = times[Phase.SERVER]
     begun = times.get(Phase.WEIGHTS)
-    if begun is None or not other.load_bytes:
+    if begun is None or other.load_bytes < _TELLING_BYTES:
         return total
     ended = min(at_s for at_s in times.values() if at_s > begun) if any(at > begun for at in times.values()) else begun
     return total + (ended - begun) * (plan.load_bytes / other.load_bytes - 1)

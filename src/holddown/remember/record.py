@@ -112,6 +112,13 @@ class Growing:
 
 
 @dataclass(frozen=True, slots=True)
+class Doing:
+    """What our own part of a start is at, for whoever watches it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictGiven:
     verdict: Verdict
 
@@ -128,7 +135,7 @@ class Noted:
     finding: Finding
 
 
-Happening = StateChanged | PhaseEntered | Growing | VerdictGiven | MeasurementTaken | Noted
+Happening = StateChanged | PhaseEntered | Growing | Doing | VerdictGiven | MeasurementTaken | Noted
 
 
 @dataclass(frozen=True, slots=True)

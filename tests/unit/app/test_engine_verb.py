@@ -67,7 +67,7 @@ def test_an_engine_in_use_stays() -> None:
     """An engine that a deployment runs on is not removed, and the message says how to stop it."""
     engines = FakeEngines([an_engine()])
 
-    with pytest.raises(EngineError) as caught:
+    with pytest.raises(UsageError) as caught:
         app.remove(engines, "vllm", ("chat",))
 
     assert caught.value.do == "holddown down chat"

@@ -271,3 +271,11 @@ def test_the_builds_own_share_of_a_gpu_is_counted_with() -> None:
     newer = Candidate(NEW.engine, replace(NEW.facts, gpu_memory_utilization=from_file(0.92, "cache.py")))
     assert planned(None, gpu()).budget.capacity_bytes == int(80 * GIB * 0.9)
     assert planned(None, gpu(), candidates=(newer,)).budget.capacity_bytes == int(80 * GIB * 0.92)
+
+
+def test_a_kv_cache_of_the_users_lowers_the_context_to_what_fits() -> None:
+    """64 MiB hold 512 tokens of a 7B Llama: the engine would refuse the checkpoint's 32768, 45 s into its start."""
+    small = ("kv-cache-memory-bytes", str(64 * MIB))
+    assert value(planned(model(GIB), wishes=wished(small)), "max-model-len") == "512"
+    both = planned(model(GIB), wishes=wished(small, ("max-model-len", "4096")))
+    assert [(finding.code, finding.severity) for finding in both.findings] == [("plan.max-model-len", Severity.BLOCK)]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from fakes.records import a_birth, a_plan
 from holddown.base.evidence import Known, SourceKind, Unknown
+from holddown.base.units import GIB
 from holddown.launch.lifecycle import State
 from holddown.launch.phases import Phase
 from holddown.plan.plan import Plan
@@ -26,10 +27,17 @@ def test_the_same_checkpoint_takes_its_median_again() -> None:
 
 def test_another_checkpoint_is_scaled_by_its_bytes() -> None:
     """Only the loading of weights grows with them: 10 s of 30 become 40."""
-    past = [started(a_plan(load_bytes=1000), weights=5.0, profile=15.0, server=30.0)]
-    estimate = start_seconds(past, a_plan(digest="d2", load_bytes=4000))
+    past = [started(a_plan(load_bytes=GIB), weights=5.0, profile=15.0, server=30.0)]
+    estimate = start_seconds(past, a_plan(digest="d2", load_bytes=4 * GIB))
     assert isinstance(estimate, Known) and estimate.value == 60.0
     assert estimate.source.kind is SourceKind.DERIVED
+
+
+def test_a_tiny_checkpoint_says_nothing_about_the_disk() -> None:
+    """A few KB in one second would make 600 GB take years."""
+    past = [started(a_plan(load_bytes=1000), weights=5.0, profile=6.0, server=30.0)]
+    estimate = start_seconds(past, a_plan(digest="d2", load_bytes=600 * GIB))
+    assert isinstance(estimate, Known) and estimate.value == 30.0
 
 
 def test_another_engine_tells_nothing() -> None:

@@ -79,8 +79,6 @@ class LocalHost:
     def port_holder(self, host: str, port: int) -> str | None:
         return binding.port_holder(host, port)
 
-    def path_exists(self, path: str) -> bool:
-        return Path(path).exists()
 
 
 def _mounts() -> tuple[Mount, ...]:

@@ -63,10 +63,14 @@ def command(plan: Plan, engine: Engine, facts: EngineFacts, binding: Binding) ->
 def unknown_flags(plan: Plan, facts: EngineFacts) -> tuple[Finding, ...]:
     """Settings that this build refuses: names that its parser does not have, and values that it does not list.
 
-    vLLM itself says so only after its import, ten seconds or more into the start. Also those that would take from
-    holddown what it must know itself (where the server listens, the key).
+    vLLM itself says so only after its import, ten seconds or more into the start.
     """
     return tuple(finding for setting in plan.settings for finding in _refused(setting, facts))
+
+
+def owned(name: str) -> str:
+    """What to use in place of a setting that holddown itself gives to the engine; empty for every other."""
+    return next((row.instead for row in _table().owned_flags if row.name == _bare(name)), "")
 
 
 def phase(line: str) -> PhaseSeen | None:
@@ -167,17 +171,6 @@ def _refused(setting: Setting, facts: EngineFacts) -> Iterator[Finding]:
     if _VARIABLE.fullmatch(setting.name):
         return
     bare = _bare(setting.name)
-    owned = next((row for row in _table().owned_flags if row.name == bare), None)
-    if owned is not None:
-        yield Finding(
-            "flag.owned",
-            Severity.BLOCK,
-            bare,
-            f"{bare} is not a setting: holddown gives it to the engine itself",
-            seen=owned.source,
-            do=f"use {owned.instead}",
-        )
-        return
     if setting.name == _KV_BYTES and _takes_kv_as_variable(facts):
         return
     flag = _flag(bare, facts) or _flag(bare.removeprefix("no-"), facts) or _twin(bare, facts)
