@@ -115,7 +115,7 @@ def test_a_reboot_is_recognised_and_nothing_is_signalled(site: Site) -> None:
     assert "state.reboot" in said and f"--name {NAME}" in said
     assert site.record().status.state is State.FAILED
     assert site.pids_of("vllm.entrypoints") == [engine.pid]
-    assert site.down().stdout == f"{NAME} was failed already\n"
+    assert "failed" in site.down().stdout
     assert site.pids_of("vllm.entrypoints") == [engine.pid]
 
 
@@ -235,7 +235,7 @@ def test_down_twice_and_while_it_starts(site: Site) -> None:
     first = site.down()
     assert first.returncode == 0 and f"{NAME} is stopped" in first.stdout
     second = site.down()
-    assert second.returncode == 0 and f"{NAME} was stopped already" in second.stdout
+    assert second.returncode == 0 and f"{NAME} is not up" in second.stdout
     assert up.wait(30) == 4
     site.assert_nothing_is_left()
 
