@@ -19,7 +19,7 @@ from holddown.cli.main import VERBS, program
 from holddown.edges.store import MIGRATIONS
 from holddown.launch import lifecycle, phases
 from holddown.measure import metrics
-from holddown.plan import plan, settings
+from holddown.plan import plan
 from holddown.remember import record
 from holddown.tables.load import engine_tables
 from holddown.verify import expect, judge, verdict
@@ -200,14 +200,14 @@ def settings_page() -> str:
         "## Environment variables that it gives to vLLM",
         _table(("variable", "because"), _variables()),
         "## What `--set` does not take",
-        _table(("setting", "instead"), ((_code(name), instead) for name, instead in settings.OWN.items())),
+        "Variables whose name looks like a secret's: they are inherited from the shell, and their values not recorded.",
     ]
     for table in engine_tables():
         owned = ((_code(row.name), f"{row.instead}: {row.source}") for row in table.owned_flags)
         gone = ((_code(row.name), row.instead, row.source) for row in table.gone_flags)
         recipes = ((_code(row.name), row.version, f"{row.needs_gib} GiB", row.source) for row in table.recipes)
         blocks += [
-            f"Of {table.kind}, besides:",
+            f"Of {table.kind}, what holddown gives to the engine itself:",
             _table(("setting", "instead"), owned),
             f"## Options that some versions of {table.kind} do not have",
             _table(("setting", "instead", "source"), gone),

@@ -47,7 +47,6 @@ class Host(Protocol):
         """Who listens where a bind to (host, port) would fail, as text for a person; None when it is free."""
 
 
-
 class Leftovers(Protocol):
     """What engines left behind. Looking is free; `remove` and `end` check again that they act on what was judged."""
 

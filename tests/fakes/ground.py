@@ -39,4 +39,3 @@ class FakeGround:
 
     def port_holder(self, host: str, port: int) -> str | None:
         return self.held.get(port)
-

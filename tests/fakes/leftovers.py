@@ -86,7 +86,6 @@ class FakeHost:
         return None
 
 
-
 @dataclass
 class FakeLeftovers:
     """Port `Leftovers`. What is ended leaves `host`, and lets go of the files that it held."""

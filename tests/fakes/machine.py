@@ -141,4 +141,3 @@ class FakeMachine:
 
     def port_holder(self, host: str, port: int) -> str | None:
         return None
-

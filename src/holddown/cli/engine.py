@@ -30,7 +30,7 @@ def install(ctx: click.Context, ref: str, as_json: bool) -> None:
     installation that was cut short is begun afresh.
     """
     state = app.install(wiring.engines(), wiring.engine_probe(), ref, progress)
-    _answer_one(ctx, state, "installed", as_json)
+    _answer_one(ctx, state, "ready", as_json)
 
 
 @command.command("add")

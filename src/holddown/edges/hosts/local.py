@@ -80,7 +80,6 @@ class LocalHost:
         return binding.port_holder(host, port)
 
 
-
 def _mounts() -> tuple[Mount, ...]:
     return read_mountinfo((_PROC / "self/mountinfo").read_text(errors="backslashreplace"))
 
