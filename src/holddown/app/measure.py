@@ -8,7 +8,7 @@ from holddown.measure.load import CONCURRENCY, crowd_load, more_crowd_load, sing
 from holddown.measure.metrics import Measured, busy_seconds, failures, measurements
 from holddown.ports import Client, Progress
 
-DEFAULT_BUDGET_S = 15.0
+DEFAULT_BUDGET_S = 12.0
 
 
 def measure(client: Client, model_name: str, say: Progress, budget_s: float = DEFAULT_BUDGET_S) -> Measured:
