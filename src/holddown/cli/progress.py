@@ -8,7 +8,7 @@ from rich.progress import Progress as RichProgress
 from rich.progress import SpinnerColumn, TextColumn
 
 from holddown.base.evidence import Fact, Known
-from holddown.base.units import duration_text
+from holddown.base.units import duration_text, size_text
 from holddown.explain.happening import clock_text, growing_text, happening_text, phase_text
 from holddown.launch.lifecycle import State
 from holddown.launch.phases import Phase
@@ -36,6 +36,9 @@ class Display:
         self._console.print(f"bringing up {deployment.birth.name} ({deployment.birth.id}) on {size.engine}")
         if isinstance(estimate, Known):
             self._console.print(f"expected to serve after {duration_text(estimate.value)} ({estimate.source.where})")
+        else:
+            load = size_text(deployment.birth.plan.load_bytes)
+            self._console.print(f"no estimate: {estimate.why}; {load} of weights are to be loaded")
 
     def __enter__(self) -> "Display":
         if self._console.is_terminal:
