@@ -1,6 +1,7 @@
 """A deployment coming up, as it is seen: a live last line on a terminal, plain lines elsewhere."""
 
 import sys
+from dataclasses import replace
 from types import TracebackType
 
 from rich.console import Console
@@ -76,7 +77,7 @@ class Display:
             self._doing = text
             self._serves |= happening.state is State.READY
         if isinstance(happening, record.PhaseEntered):
-            self._doing = phase_text(happening)
+            self._doing = phase_text(replace(happening, detail=""))
             text = text if self._is_news(happening, entry.at) else ""
         if text and text != self._last:
             self._last = text

@@ -101,5 +101,5 @@ def _measurement_lines(measurements: Sequence[Measurement]) -> list[str]:
 def _metric_text(metric: str, measurements: Sequence[Measurement]) -> str:
     """`itl p50 66, p90 75 ms (n=93)`: a percentile is worth as much as its n."""
     here = [each for each in measurements if each.metric == metric]
-    figures = ", ".join(f"p{each.percentile} {each.value:.0f}" for each in here)
+    figures = ", ".join(f"p{each.percentile} {each.value:.{1 if each.value < 10 else 0}f}" for each in here)
     return f"{metric} {figures} {here[0].unit} (n={here[0].n})"

@@ -21,11 +21,15 @@ def start_seconds(past: Iterable[Deployment], plan: Plan) -> Fact[float]:
     same_engine = [(other, times) for other, times in starts if other.engine == plan.engine]
     same = [times[Phase.SERVER] for other, times in same_engine if other.model_digest == plan.model_digest]
     if same:
-        return Known(median(same), Source(SourceKind.MEASURED, f"{len(same)} earlier starts of this checkpoint"))
+        return Known(median(same), Source(SourceKind.MEASURED, f"{_starts(len(same))} of this checkpoint"))
     if not same_engine:
         return Unknown(f"{plan.engine} was not started here before")
     scaled = [_scaled(other, times, plan) for other, times in same_engine]
-    return Known(median(scaled), Source(SourceKind.DERIVED, f"{len(scaled)} earlier starts of {plan.engine}"))
+    return Known(median(scaled), Source(SourceKind.DERIVED, f"{_starts(len(scaled))} of {plan.engine}"))
+
+
+def _starts(count: int) -> str:
+    return "one earlier start" if count == 1 else f"{count} earlier starts"
 
 
 def _times(deployment: Deployment) -> dict[Phase, float]:
