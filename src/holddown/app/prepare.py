@@ -1,5 +1,6 @@
 """Everything before a launch: inspect, plan, preflight. Nothing is started and nothing is written."""
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,6 @@ from holddown.plan.wishes import Candidate, Wishes
 
 FIRST_PORT = 8000
 _PORTS_TRIED = 100
-_LOOPBACK = ("127.", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     check_words(request)
     doors.say(f"inspecting {request.path}")
     inspection = doors.checkpoints.inspect(request.path)
-    machine = doors.host.facts((request.path, *folders))
+    machine = doors.host.facts((inspection.model.path, *folders))
     candidates, broken = _candidates(request.wishes.engine, doors)
     claims = gpu_claims(doors.store)
-    plan = choose(inspection.model, machine, candidates, request.wishes, claims)
+    plan = choose(inspection.model, machine, candidates, request.wishes, claims, broken)
     if isinstance(plan, NoPlan):
-        return replace(plan, rejected=plan.rejected + broken)
+        return plan
     candidate = next(each for each in candidates if each.engine.ref == plan.engine)
     port_holder = _port_holders(request.host, doors)
     port, moved = _port(request, port_holder)
@@ -137,7 +137,7 @@ def check_words(request: Request) -> None:
                 code="usage.own-setting",
                 do=f"use {instead}",
             )
-    if request.api_key_file or request.insecure or request.host.startswith(_LOOPBACK):
+    if request.api_key_file or request.insecure or _is_loopback(request.host):
         return
     raise UsageError(
         f"{request.host} can be reached from other machines, and there is no API key",
@@ -145,6 +145,14 @@ def check_words(request: Request) -> None:
         seen=f"--host {request.host}",
         do="--api-key-file FILE, or --insecure if everybody may use it",
     )
+
+
+def _is_loopback(host: str) -> bool:
+    """By the whole of it: `127.example.org` and `::1:2` are anybody's."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _port_holders(host: str, doors: Doors) -> Callable[[int], str | None]:

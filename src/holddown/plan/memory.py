@@ -13,8 +13,10 @@ GPU_OTHER_BYTES = 3 * GIB
 KV_DTYPE_BYTES = 2
 
 
-def kv_bytes_per_token(model: ModelFacts, tensor_parallel_size: int = 1) -> Fact[int]:
-    """Of one device, in 16 bit: 2 * layers * heads * head_dim * 2, or layers * latent * 2 with MLA.
+def kv_bytes_per_token(
+    model: ModelFacts, tensor_parallel_size: int = 1, dtype_bytes: int = KV_DTYPE_BYTES
+) -> Fact[int]:
+    """Of one device: 2 * layers * heads * head_dim * dtype_bytes, or layers * latent * dtype_bytes with MLA.
 
     KV heads are split over ranks and, when there are fewer heads than ranks, repeated. The latent vector serves all
     heads, so every rank keeps all of it. Source: vLLM v1/kv_cache_interface.py, FullAttentionSpec and MLAAttentionSpec.
@@ -23,13 +25,13 @@ def kv_bytes_per_token(model: ModelFacts, tensor_parallel_size: int = 1) -> Fact
         return Unknown(model.mixed_attention)
     latent, layers = model.latent_kv_dim, model.num_hidden_layers
     if isinstance(latent, Known) and isinstance(layers, Known):
-        each = layers.value * latent.value * KV_DTYPE_BYTES
-        return derived(each, f"{layers.value} layers x {latent.value} latent x {KV_DTYPE_BYTES} bytes")
+        each = layers.value * latent.value * dtype_bytes
+        return derived(each, f"{layers.value} layers x {latent.value} latent x {dtype_bytes} bytes")
     kv_heads, head_dim = model.num_key_value_heads, model.head_dim
     if isinstance(layers, Known) and isinstance(kv_heads, Known) and isinstance(head_dim, Known):
         heads = max(1, kv_heads.value // tensor_parallel_size)
-        each = 2 * layers.value * heads * head_dim.value * KV_DTYPE_BYTES
-        how = f"2 x {layers.value} layers x {heads} KV heads x {head_dim.value} x {KV_DTYPE_BYTES} bytes"
+        each = 2 * layers.value * heads * head_dim.value * dtype_bytes
+        how = f"2 x {layers.value} layers x {heads} KV heads x {head_dim.value} x {dtype_bytes} bytes"
         return derived(each, how)
     missing = [fact.why for fact in (layers, kv_heads, head_dim) if isinstance(fact, Unknown)]
     return Unknown(f"the shape of its attention is not known: {missing[0]}")

@@ -12,7 +12,7 @@ from holddown.facts.listeners import ADDRESS_NOT_HERE, HOST_NOT_KNOWN, PORT_NOT_
 from holddown.facts.machine import Disk, Gpu, GpuProcess, MachineFacts, ProcessFacts
 from holddown.plan.plan import Plan
 
-# An idle CUDA context takes a few hundred MiB; more than this is somebody's work.
+# An idle CUDA context or a display server takes a few hundred MiB; more than this is somebody's work.
 BUSY_BYTES = GIB
 # An API server holds a socket per request, and each engine process its own pipes and weight files.
 OPEN_FILES_ENOUGH = 4096
@@ -149,7 +149,7 @@ def _gpus(plan: Plan, ground: Ground) -> Iterator[Finding]:
             continue
         if index in claims:
             yield _claimed(index, claims[index], asked=ground.gpus_by_user)
-        elif _busy_bytes(gpu) > BUSY_BYTES:
+        elif held_bytes(gpu) > BUSY_BYTES:
             yield _busy(gpu, asked=ground.gpus_by_user)
         if _need_bytes(plan) > gpu.free_bytes:
             yield _gpu_short(plan, gpu)
@@ -178,7 +178,7 @@ def _claimed(index: int, deployment: str, *, asked: bool) -> Finding:
     )
 
 
-def _busy_bytes(gpu: Gpu) -> int:
+def held_bytes(gpu: Gpu) -> int:
     """What processes hold. Where the driver does not say per process, all that is not free counts."""
     if not gpu.processes:
         return 0
@@ -191,7 +191,7 @@ def _busy(gpu: Gpu, *, asked: bool) -> Finding:
         code="gpu.busy",
         severity=Severity.WARN if asked else Severity.BLOCK,
         subject=f"GPU {gpu.index}",
-        what=f"GPU {gpu.index} is in use outside holddown: {size_text(_busy_bytes(gpu))} of it are held",
+        what=f"GPU {gpu.index} is in use outside holddown: {size_text(held_bytes(gpu))} of it are held",
         seen=_holders_text(gpu),
         do="" if asked else "name free GPUs with --gpus, or this one to share it; nothing of theirs is stopped",
     )

@@ -38,9 +38,9 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit) -> list[Setting]:
     calculated = Source(SourceKind.DERIVED, "memory budget")
     if fit.context:
         context = model.max_position_embeddings
-        source = context.source if isinstance(context, Known) else calculated
+        source = context.source if isinstance(context, Known) and context.value == fit.context else calculated
         add("max-model-len", str(fit.context), fit.why_context, source)
-    if fit.parallelism.world_size > 1:
+    if fit.parallelism.tensor_parallel_size > 1:
         add("tensor-parallel-size", str(fit.parallelism.tensor_parallel_size), fit.why_parallel, calculated)
     if fit.utilization is not None:
         because = "another process holds part of this GPU; the engine takes its fraction of the whole"
@@ -92,7 +92,7 @@ def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit) -> t
 
 def _contradiction(setting: Setting, model: ModelFacts, fit: Fit) -> Finding | None:
     limit = model.max_position_embeddings
-    value = int(setting.value) if setting.value.isdigit() else 0
+    value = int(setting.value) if setting.value.isdecimal() else 0
     if setting.name == "max-model-len" and isinstance(limit, Known) and value > limit.value:
         return _warn(setting, f"{value} tokens are more than the {limit.value} it was made for", limit.source.where)
     if setting.name == "max-model-len" and value and fit.context < value:

