@@ -92,3 +92,20 @@ def test_a_reader_from_the_end_sees_only_what_is_new(tmp_path: Path) -> None:
     reader = LogFile(str(path), from_end=True)
     log.write(b"new\n")
     assert list(reader.new()) == ["new"]
+
+
+def test_what_is_written_just_before_a_rotation_is_read(tmp_path: Path) -> None:
+    """The reader had come to the end of the old file, and finds it rotated when it looks for it."""
+    path = tmp_path / "engine.log"
+    log = pump.RotatingLog(str(path), 1000, 4)
+
+    class Overtaken(LogFile):
+        def _rotated(self) -> bool:
+            if self._fd >= 0 and not path.with_name("engine.log.1").exists():
+                log.write(b"x" * 990 + b"\n")
+                log.write(b"last of the old\nfirst of the new\n")
+            return super()._rotated()
+
+    log.write(b"first\n")
+    read = list(Overtaken(str(path)).new())
+    assert read == ["first", "x" * 990, "last of the old", "first of the new"]

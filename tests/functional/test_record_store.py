@@ -144,3 +144,17 @@ def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "holddown" / "records.sqlite"
     SqliteStore(path)
     assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_full_disk_is_named_and_passes(tmp_path: Path) -> None:
+    """SQLite rolls back by itself then; what was tried is written when there is room again."""
+    store = SqliteStore(tmp_path / "records.sqlite")
+    store.create(a_birth(), STARTING)
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    many = tuple(Growing(number, 0) for number in range(2000))
+    with pytest.raises(StoreError, match="full"):
+        store.write("0123abcd", STARTING, many, 5.0)
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    store.write("0123abcd", STARTING, many, 5.0)
+    assert len(store.entries("0123abcd")) == len(many)

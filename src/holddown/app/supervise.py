@@ -330,7 +330,7 @@ class _Supervisor:
                 self.chronicle.change(replace(self._status, measurements=self._measured.measurements))
                 self.chronicle.add(record.MeasurementTaken(self._measured.measurements))
                 for finding in self._measured.findings:
-                    self.chronicle.note(finding)
+                    self.chronicle.note(self._addressed(finding))
             self._take(item)
 
     # --- endings ------------------------------------------------------------------------------------------

@@ -239,6 +239,16 @@ def test_an_engine_that_breaks_under_the_load_is_not_released() -> None:
     assert status.state is State.FAILED and "released" not in world.store.states()
 
 
+def test_what_to_do_about_a_failed_measurement_can_be_pasted() -> None:
+    """The deployment's own name stands in the command."""
+    world = World(client=FakeClient(streams=dies))
+    status = world.live()
+    assert "released" in world.store.states()
+    (finding,) = status.notes
+    assert finding.code == "measure.failed-requests"
+    assert finding.do == f"read the engine's log: holddown logs {world.birth.name}"
+
+
 def test_wrong_answers_are_never_released() -> None:
     """A healthy engine whose answers fail their checks is stopped; its verdicts say which."""
     world = World(skip=())

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -18,16 +19,20 @@ class LogFile:
     def new(self) -> Iterator[str]:
         while True:
             yield from self._lines()
-            if not self._rotated() or not self._reopen():
+            if not self._rotated():
+                return
+            yield from self._lines()  # what was written between our last read and the rotation
+            if not self._reopen():
                 return
 
     def tail(self, count: int) -> tuple[str, ...]:
         """Reaches back into the last rotated file when the newest is short."""
         lines: list[str] = []
         for path in (self._path, self._path.with_name(self._path.name + ".1")):
-            if len(lines) < count and path.exists():
-                text = path.read_text(encoding="utf-8", errors="replace").replace("\r", "\n")
-                lines = [line for line in text.split("\n") if line][-count:] + lines
+            if len(lines) < count:
+                with suppress(FileNotFoundError):  # never rotated, or just about to be
+                    text = path.read_text(encoding="utf-8", errors="replace").replace("\r", "\n")
+                    lines = [line for line in text.split("\n") if line][-count:] + lines
         return tuple(lines[-count:])
 
     def _lines(self) -> Iterator[str]:
