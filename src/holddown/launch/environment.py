@@ -9,6 +9,8 @@ _BEARING = (
 )  # fmt: skip
 _EXACTLY = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "SHELL")
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE")
+NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+"""An engine environment is complete in itself; what these point at belongs to the shell that called us."""
 REDACTED = "(redacted)"
 UNRECORDED = "(not recorded)"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from holddown.base.errors import EngineError
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
 from holddown.facts.engine_source import SourceFile, read_string
+from holddown.launch.environment import NOT_INHERITED
 
 _TIMEOUT_S = 60
 
@@ -76,7 +77,9 @@ def _check_file(python: Path) -> None:
 
 
 def _ask(python: Path, pythonpath: str, packages: Sequence[str]) -> Located:
-    env = {**os.environ, "PYTHONPATH": pythonpath} if pythonpath else None
+    env = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    if pythonpath:
+        env["PYTHONPATH"] = pythonpath
     try:
         done = subprocess.run(
             [python, "-c", LOCATE_SCRIPT, *packages],

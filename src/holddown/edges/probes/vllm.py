@@ -20,6 +20,7 @@ from holddown.facts.engine_source import (
     read_literal,
     read_string,
 )
+from holddown.launch.environment import NOT_INHERITED
 from holddown.ports import Progress
 
 _LOCATE_TIMEOUT_S = 60
@@ -104,12 +105,14 @@ def _locate(engine: Engine) -> Located:
 def _run(
     engine: Engine, arguments: Sequence[str], env: dict[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """From `/`: a folder called vllm in the user's directory would be imported instead of the installed one."""
+    """As the engine will be started. From `/`: a folder called vllm in the user's directory would be imported instead
+    of the installed one."""
+    inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     extra = {"PYTHONPATH": engine.pythonpath} if engine.pythonpath else {}
     return subprocess.run(
         [engine.python, *arguments],
         cwd="/",
-        env={**os.environ, **extra, **env},
+        env={**inherited, **extra, **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

@@ -20,6 +20,7 @@ from holddown.edges.process import pump
 from holddown.facts.leftovers import read_maps
 from holddown.facts.machine import ProcessFacts
 from holddown.facts.proc import Stat, read_stat
+from holddown.launch.environment import NOT_INHERITED
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
@@ -28,8 +29,6 @@ from holddown.ports import LOG_BYTES
 _PR_SET_CHILD_SUBREAPER = 36
 _LOG_KEEP = 4
 _LOG_MAX_BYTES = LOG_BYTES // (_LOG_KEEP + 1)
-# An engine environment is complete in itself; what these point at belongs to the shell that called us.
-_NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +238,7 @@ def _make_private(run_dir: Path) -> None:
 
 
 def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     environment |= {variable.name: variable.value for variable in spec.env}
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", _compiled())
     environment["TMPDIR"] = run_dir
