@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -348,3 +349,25 @@ def test_a_damaged_cache_is_read_anew(folders: EngineFolders, tmp_path: Path) ->
         file.write_text("{", encoding="utf-8")
 
     assert probe.facts(engine, Heard()) == first
+
+
+def test_the_shells_pythonpath_is_not_the_environments(
+    folders: EngineFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is started without it, so what lies there is not asked either."""
+    monkeypatch.setenv("PYTHONPATH", FAKE_ENGINE)
+    with pytest.raises(EngineError) as caught:
+        folders.add("fake", sys.executable, "")
+    assert caught.value.code == "engine.not-found"
+    engine = replace(an_engine(), python=sys.executable)
+    with pytest.raises(EngineError) as missing:
+        VllmProbe(tmp_path / "cache").facts(engine, Heard())
+    assert missing.value.code == "engine.package-missing"
+
+
+def test_a_data_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """A file stands where its folder would be made."""
+    (tmp_path / "engines").touch()
+    with pytest.raises(EngineError) as caught:
+        install_recipe(a_recipe("x"), "1", tmp_path / "engines" / "x@1", Heard())
+    assert caught.value.code == "engine.write"

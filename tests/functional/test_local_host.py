@@ -109,3 +109,17 @@ def test_an_address_of_another_machine_is_told_apart(host: LocalHost) -> None:
     """192.0.2.0/24 is kept for documentation: nobody has it. Neither has anybody a name under .invalid."""
     assert host.port_holder("192.0.2.7", 8000) == ADDRESS_NOT_HERE
     assert host.port_holder("nowhere.invalid", 8000) == HOST_NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "holder"),
+    [
+        ("fe80::1", ADDRESS_NOT_HERE),
+        ("ff02::1", ADDRESS_NOT_HERE),
+        ("a" * 70, HOST_NOT_KNOWN),
+        ("a..b", HOST_NOT_KNOWN),
+    ],
+)
+def test_an_address_that_cannot_be_bound_is_no_exception(host: LocalHost, name: str, holder: str) -> None:
+    """A link-local address without its interface, a group of receivers, and what is no name."""
+    assert host.port_holder(name, 8000) == holder

@@ -24,6 +24,7 @@ from holddown.remember.estimate import start_seconds
 from holddown.remember.record import Deployment
 from holddown.verify.expect import CHECK_NAMES
 
+_KEY_VARIABLE = "VLLM_API_KEY"
 _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 
 
@@ -110,9 +111,10 @@ def _name_of(path: str) -> str:
 
 def _indices(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts) or len(set(parts)) != len(parts):
+    indices = tuple(int(part) for part in parts if part.isdecimal())
+    if len(set(indices)) != len(parts):
         raise UsageError(f"--gpus {text} is no list of GPU indices", code="usage.gpus", do="--gpus 0,1")
-    return tuple(int(part) for part in parts)
+    return indices
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -127,8 +129,15 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _key_file(path: str) -> str:
     if not path:
+        if os.environ.get(_KEY_VARIABLE):
+            # the engine would inherit it and refuse our own checks; leaving it out would open what is meant to be shut
+            raise UsageError(
+                f"{_KEY_VARIABLE} is set, and holddown needs the key in a file to ask the engine itself",
+                code="usage.api-key-variable",
+                do=f"umask 077; printenv {_KEY_VARIABLE} > key; then --api-key-file key, or unset {_KEY_VARIABLE}",
+            )
         return ""
-    file = Path(path).expanduser().absolute()
+    file = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - pathlib raises for a `~user` that is not known
     try:
         key = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -136,6 +145,9 @@ def _key_file(path: str) -> str:
         raise UsageError(f"the API key file cannot be read: {why}", code="usage.api-key-file", seen=path) from error
     if not key:
         raise UsageError("the API key file is empty", code="usage.api-key-file", seen=path)
+    if not re.fullmatch(r"[!-~]+", key):
+        what = "the API key is not one line of printable ASCII without blanks: no client could send it"
+        raise UsageError(what, code="usage.api-key-file", seen=path, do=f"openssl rand -hex 32 > {path}")
     if file.stat().st_mode & 0o077:
         what = "the API key file can be read by other users"
         progress(finding_text(Finding("api-key.readable", Severity.WARN, path, what, path, f"chmod 600 {path}")))

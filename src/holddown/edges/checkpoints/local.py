@@ -42,7 +42,7 @@ class LocalCheckpoints:
         raise CheckpointError(f"{found} is neither a directory nor a file", code="checkpoint.not-a-checkpoint")
 
     def _find(self, path: str) -> Path:
-        given = Path(path).expanduser()
+        given = Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises for a `~user` that is not known
         if os.path.lexists(given):
             return given.absolute()
         parts = path.split("/")

@@ -58,8 +58,8 @@ class EngineFolders:
         if name is not None:
             _checked(name, _NAME, "name")
         # absolute, but not resolved: a venv's python is a link, and following it leaves the venv
-        interpreter = Path(python).expanduser().absolute()
-        path = str(Path(pythonpath).expanduser().absolute()) if pythonpath else ""
+        interpreter = _absolute(python)
+        path = str(_absolute(pythonpath)) if pythonpath else ""
         found = find_engine(interpreter, path, [table.package for table in self._tables])
         kind = next(table.kind for table in self._tables if table.package == found.package)
         engine = Engine(
@@ -128,6 +128,11 @@ class EngineFolders:
                 do=f"holddown engine remove {engine.ref}, then install it again",
             )
         return engine
+
+
+def _absolute(path: str) -> Path:
+    # not pathlib's: that raises for a `~user` that is not known
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111
 
 
 def _checked(text: str, shape: re.Pattern[str], what: str) -> str:

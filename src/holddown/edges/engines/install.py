@@ -37,8 +37,20 @@ for line in email.message_from_bytes(wheel.read(name)).get_all("Requires-Dist", 
 def install_recipe(recipe: Recipe, version: str, folder: Path, progress: Progress) -> Path:
     """The Python of a venv in `folder` that has the engine. What an earlier try left there is removed first.
 
-    Raises: EngineError with the end of pip's output and the log's path.
+    Raises: EngineError with the end of pip's output and the log's path, or with what is wrong with the disk.
     """
+    try:
+        return _install_alone(recipe, version, folder, progress)
+    except OSError as error:
+        raise EngineError(
+            f"{folder.name} could not be installed",
+            code="engine.write",
+            seen=str(error),
+            do=f"df -h {folder.parent}; or set XDG_DATA_HOME to a folder on another disk",
+        ) from error
+
+
+def _install_alone(recipe: Recipe, version: str, folder: Path, progress: Progress) -> Path:
     if importlib.util.find_spec("ensurepip") is None:
         raise EngineError(
             "this Python cannot make virtual environments: it has no ensurepip",

@@ -21,7 +21,8 @@ def port_holder(host: str, port: int) -> str | None:
     connections in TIME_WAIT are no obstacle."""
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):
+        # UnicodeError: a part of the name is empty or too long
         return HOST_NOT_KNOWN
     for family, kind, protocol, _, address in found:
         try:
@@ -34,7 +35,8 @@ def port_holder(host: str, port: int) -> str | None:
             match error.errno:
                 case errno.EADDRINUSE:
                     return _holder(str(address[0]), port)
-                case errno.EADDRNOTAVAIL:
+                case errno.EADDRNOTAVAIL | errno.EINVAL:
+                    # EINVAL: a link-local address without its interface, or an IPv6 group of receivers
                     return ADDRESS_NOT_HERE
                 case errno.EACCES | errno.EPERM:
                     return PORT_NOT_ALLOWED

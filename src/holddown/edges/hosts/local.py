@@ -138,7 +138,7 @@ _V1_MEMORY = ("memory.limit_in_bytes", "memory.usage_in_bytes")
 
 
 def _disk(path: str, mounts: tuple[Mount, ...]) -> Disk:
-    place = Path(path).resolve()
+    place = Path(os.path.realpath(path))  # pathlib raises RuntimeError for a link to itself
     while not place.exists():
         place = place.parent
     mount = mount_of(str(place), mounts)

@@ -108,7 +108,7 @@ def _takes_kv_as_variable(facts: EngineFacts) -> bool:
 
 def _kv_variable(setting: Setting, facts: EngineFacts) -> EnvVar:
     """Whole GiB, rounded up: what was asked for must fit."""
-    gib = -(-int(setting.value) // GIB) if setting.value.isdigit() else setting.value
+    gib = -(-int(setting.value) // GIB) if setting.value.isdecimal() else setting.value
     because = f"{setting.because}; vLLM {facts.version} on CPU takes it as a variable, in whole GiB"
     return EnvVar("VLLM_CPU_KVCACHE_SPACE", str(gib), because)
 
