@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from holddown import ports
 from holddown.app.prepare import Prepared, Request
@@ -31,10 +30,6 @@ class Doors:
     host: ports.Host
     processes: ports.Processes
     clock: ports.Clock
-
-
-class Watching(Protocol):
-    def __call__(self, entry: Entry) -> None: ...
 
 
 def launch(

@@ -13,32 +13,6 @@ class CheckpointFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
-    """One header row. `dtype` is the file format's own word (BF16, F8_E4M3, Q4_1); `shape` as stored."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    size_bytes: int
-
-    @property
-    def parameters(self) -> int:
-        count = 1
-        for dim in self.shape:
-            count *= dim
-        return count
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One weight file."""
-
-    name: str
-    size_bytes: int
-    tensors: tuple[Tensor, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class DtypeBytes:
     """How much of the weights one storage dtype takes."""
 

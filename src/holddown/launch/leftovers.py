@@ -18,7 +18,6 @@ from holddown.facts.machine import ProcessFacts
 OLD_ENOUGH_S = 300.0
 _TITLES = ("VLLM::", "sglang::")
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.main", "sglang.launch_server")
-_INIT = 1
 
 
 class Standing(StrEnum):

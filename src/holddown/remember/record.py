@@ -1,6 +1,6 @@
 """The words of a record. A deployment's birth never changes; its status does; its events are only ever appended."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from holddown.base.finding import Finding
 from holddown.facts.engine import Engine
@@ -67,7 +67,7 @@ class Status:
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Checks that were skipped by name: every view says so."""
+        """Checks that were skipped, by name or because nothing was shown either way: every view says so."""
         return tuple(verdict.check for verdict in self.verdicts if verdict.outcome is Outcome.SKIPPED)
 
 
@@ -145,11 +145,3 @@ class Entry:
     seq: int
     at: float
     happening: Happening
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """A deployment with everything that happened to it."""
-
-    deployment: Deployment
-    entries: tuple[Entry, ...] = field(default=())
