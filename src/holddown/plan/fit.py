@@ -40,7 +40,8 @@ class Fit:
 
 
 def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | str:
-    """On the machine's RAM; the KV cache is ours to size."""
+    """On the machine's RAM; the KV cache is ours to size. What fits the machine, but not beside what holds its memory
+    now, gets the least that will do: preflight names the holders."""
     capacity = machine.memory.available_bytes
     room = capacity - model.weights_bytes - CPU_OTHER_BYTES
     per_token = kv_bytes_per_token(model, dtype_bytes=_kv_dtype_bytes(wishes))
@@ -53,15 +54,16 @@ def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | s
         least = per_token.value * SHORTEST_CONTEXT
         kv = min(room // 2, CPU_SEQUENCES * (wanted or SHORTEST_CONTEXT) * per_token.value)
         # whole MiB, never less than one sequence needs where that much is there
-        kv = _up(max(kv, min(room, wanted * per_token.value)), MIB)
+        kv = max(least, min(room, _up(max(kv, min(room, wanted * per_token.value)), MIB)))
         why_kv = f"{size_text(kv)} for {kv // per_token.value} tokens: {per_token.source.where} each"
     else:
-        least = kv = min(room // 2, 4 * GIB)
+        least = MIB
+        kv = max(least, min(room // 2, 4 * GIB))
         why_kv = f"bytes per token are not known ({per_token.why}); half of the free RAM, 4 GiB at most"
-    if room < max(least, MIB):
+    if model.weights_bytes + CPU_OTHER_BYTES + least > machine.memory.limit_bytes:
         return (
             f"{size_text(model.weights_bytes)} of weights, {size_text(CPU_OTHER_BYTES)} for the engine and at least "
-            f"{size_text(max(least, MIB))} of KV cache do not fit {size_text(capacity)} of free RAM"
+            f"{size_text(least)} of KV cache do not fit {size_text(machine.memory.limit_bytes)} of RAM"
         )
     context, why_context = _context(wanted, whose, kv, per_token.value if isinstance(per_token, Known) else 0)
     return Fit(

@@ -118,18 +118,13 @@ def _ram(plan: Plan, ground: Ground) -> Iterator[Finding]:
     memory, need_bytes = ground.machine.memory, _need_bytes(plan)
     if need_bytes <= memory.available_bytes:
         return
-    over_limit = need_bytes > memory.limit_bytes
-    have = f"{size_text(memory.limit_bytes)} may be used at all" if over_limit else ""
-    have = have or f"{size_text(memory.available_bytes)} are available now"
-    held = _ram_holders(ground.processes)
     yield Finding(
         code="ram.short",
-        severity=Severity.BLOCK if over_limit else Severity.WARN,
+        severity=Severity.BLOCK,
         subject="RAM",
-        what=f"{size_text(need_bytes)} of memory are needed; {have}",
-        seen=f"{_need_text(plan)}; {memory.because}{held}",
-        do="--set max-model-len=...  makes the KV cache smaller"
-        + ("" if over_limit else "; or stop what holds memory"),
+        what=f"{size_text(need_bytes)} of memory are needed; {size_text(memory.available_bytes)} are available now",
+        seen=f"{_need_text(plan)}; {memory.because}{_ram_holders(ground.processes)}",
+        do="stop what holds memory; nothing of anybody's is stopped for you",
     )
 
 

@@ -12,6 +12,7 @@ from fakes.store import FakeStore
 from holddown.app.prepare import Doors, Prepared, Request, prepare
 from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding, Severity
+from holddown.base.units import GIB
 from holddown.facts.engine import Flag
 from holddown.facts.model import Inspection
 from holddown.launch.lifecycle import State
@@ -170,3 +171,12 @@ def test_a_gpu_of_another_deployment_is_passed_over() -> None:
     cuda = FakeProbe(replace(FACTS, device=engine_facts("cuda").device))
     ready = prepared(host=host, store=up_already(port=9000, gpus=(0,)), probe=cuda)
     assert ready.plan.gpus == (1,)
+
+
+def test_ram_that_somebody_holds_blocks_with_who_does() -> None:
+    """It would fit the machine: who holds the memory is what the user needs to know, not that nothing can run it."""
+    here = machine(ram_bytes=64 * GIB)
+    held = replace(here, memory=replace(here.memory, available_bytes=10 * GIB))
+    ready = prepared(host=FakeGround(machine=held))
+    assert [finding.code for finding in ready.blocked] == ["ram.short"]
+    assert "10.0 GiB are available now" in ready.blocked[0].what

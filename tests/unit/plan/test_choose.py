@@ -175,6 +175,9 @@ def test_a_cpu_build_gets_its_kv_cache_sized() -> None:
     tight = plan(model(2 * GIB), machine(ram_bytes=10 * GIB), (CPU,), ANY, {})
     assert isinstance(tight, Plan)
     assert tight.budget.free_bytes >= 0
+    full = plan(model(2 * GIB, context=2**20), machine(ram_bytes=10 * GIB + 1), (CPU,), ANY, {})
+    assert isinstance(full, Plan)
+    assert full.budget.free_bytes == 0, "rounded up to a MiB it would not fit"
 
 
 def test_a_cpu_build_without_room_is_rejected_with_the_sum() -> None:
