@@ -55,7 +55,7 @@ def _by_reboot(deployment: Deployment) -> Finding:
         subject=deployment.birth.name,
         what=f"{deployment.birth.name} ended when the machine was restarted; it was {deployment.status.state}",
         seen=f"its boot id was {deployment.birth.boot_id[:8]}",
-        do=f"holddown up {deployment.birth.plan.model_path} --name {deployment.birth.name}",
+        do=deployment.birth.up_again,
     )
 
 
@@ -67,7 +67,7 @@ def _never_supervised(deployment: Deployment) -> Finding:
         subject=deployment.birth.name,
         what=f"{deployment.birth.name} was put on record, and its supervisor never came up",
         seen=f"supervisor.log beside {deployment.birth.log_path}",
-        do=f"holddown up {deployment.birth.plan.model_path} --name {deployment.birth.name}",
+        do=deployment.birth.up_again,
     )
 
 

@@ -123,7 +123,7 @@ class _Supervisor:
             replace(before, supervisor=self._doors.processes.me(), engine=engine, adopted=True)  # written below, whole
         )
         if engine is None:
-            self.not_started(never_started(self.birth.name, self.birth.plan.model_path))
+            self.not_started(never_started(self.birth.name, self.birth.up_again))
             return
         left = Left(before.state, before.why, before.stop_asked, self._was_released())
         self._life, effects = lifecycle.resume(left, self._doors.clock.monotonic())
@@ -357,8 +357,7 @@ class _Supervisor:
 
     def _addressed(self, finding: Finding) -> Finding:
         """Its commands as they can be pasted: the diagnosis knows the log, not whose it is."""
-        name, path = self.birth.name, self.birth.plan.model_path
-        do = finding.do.replace("logs NAME", f"logs {name}").replace("up ...", f"up {path} --name {name}")
+        do = finding.do.replace("logs NAME", f"logs {self.birth.name}").replace("holddown up ...", self.birth.up_again)
         return replace(finding, do=do)
 
     def _settle_log(self) -> None:

@@ -16,14 +16,14 @@ def adopted(name: str, engine: ProcessRef, was: State, *, alive: bool) -> Findin
     )
 
 
-def never_started(name: str, path: str) -> Finding:
+def never_started(name: str, up_again: str) -> Finding:
     return Finding(
         code="supervisor.lost",
         severity=Severity.BLOCK,
         subject=name,
         what="its supervisor ended before it had started the engine",
         seen="no process stands in its private folder",
-        do=f"holddown up {path} --name {name}",
+        do=up_again,
     )
 
 

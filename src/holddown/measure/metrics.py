@@ -53,7 +53,6 @@ class Summary:
     single_tokens_per_second: float | None
     crowd_tokens_per_second: float | None
     crowd: int
-    ttft_p50_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +149,15 @@ def summary(figures: Sequence[Measurement]) -> Summary:
     """The few figures for a status line."""
     crowd = max((figure.concurrency for figure in figures), default=0)
     return Summary(
-        single_tokens_per_second=_value(figures, "output_throughput", 0, 1),
-        crowd_tokens_per_second=_value(figures, "output_throughput", 0, crowd) if crowd > 1 else None,
+        single_tokens_per_second=_throughput(figures, 1),
+        crowd_tokens_per_second=_throughput(figures, crowd) if crowd > 1 else None,
         crowd=crowd,
-        ttft_p50_ms=_value(figures, "ttft", 50, 1),
     )
 
 
-def _value(figures: Sequence[Measurement], metric: str, rank: int, concurrency: int) -> float | None:
-    wanted = (metric, rank, concurrency)
-    return next((one.value for one in figures if (one.metric, one.percentile, one.concurrency) == wanted), None)
+def _throughput(figures: Sequence[Measurement], concurrency: int) -> float | None:
+    wanted = ("output_throughput", concurrency)
+    return next((one.value for one in figures if (one.metric, one.concurrency) == wanted), None)
 
 
 def _reason(reply: Reply) -> str:

@@ -1,14 +1,16 @@
 """The words of a record. A deployment's birth never changes; its status does; its events are only ever appended."""
 
+import shlex
 from dataclasses import dataclass
 
+from holddown.base.evidence import SourceKind
 from holddown.base.finding import Finding
 from holddown.facts.engine import Engine
 from holddown.facts.model import ModelFacts
 from holddown.launch.lifecycle import Exit, ProcessRef, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
-from holddown.launch.spec import LaunchSpec
+from holddown.launch.spec import Binding, LaunchSpec
 from holddown.measure.metrics import Measurement
 from holddown.plan.plan import Plan
 from holddown.verify.verdict import Outcome, Verdict
@@ -34,6 +36,19 @@ class Birth:
     skip_checks: tuple[str, ...]
     run_dir: str
     log_path: str
+
+    @property
+    def up_again(self) -> str:
+        """The command that asks for the same once more, with all that the user said of it, quoted for a shell."""
+        said = [("--name", self.name)]
+        said += [
+            ("--set", f"{one.name}={one.value}") for one in self.plan.settings if one.source.kind is SourceKind.USER
+        ]
+        said += [("--skip-check", check) for check in self.skip_checks]
+        said += [("--api-key-file", secret.path) for secret in self.spec.secrets]
+        if self.spec.host != Binding().host:
+            said.append(("--host", self.spec.host))
+        return shlex.join(["holddown", "up", self.plan.model_path, *(word for pair in said for word in pair)])
 
 
 @dataclass(frozen=True, slots=True)

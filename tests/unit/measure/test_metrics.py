@@ -83,15 +83,14 @@ def test_failures_name_each_reason_once() -> None:
 
 
 def test_summary_has_the_figures_of_a_status_line() -> None:
-    """Single stream, the highest concurrency, and TTFT of the single stream."""
+    """Single stream, and the highest concurrency."""
     line = summary(measurements([ONE], 1) + measurements([ONE, OTHER], 8))
     assert line.single_tokens_per_second == pytest.approx(4 / 0.9)
     assert line.crowd_tokens_per_second == pytest.approx(8 / 1.4)
     assert line.crowd == 8
-    assert line.ttft_p50_ms == pytest.approx(500)
 
 
 def test_summary_of_nothing_says_nothing() -> None:
     """What was not measured is None, not 0."""
     line = summary(())
-    assert (line.single_tokens_per_second, line.crowd_tokens_per_second, line.ttft_p50_ms) == (None, None, None)
+    assert (line.single_tokens_per_second, line.crowd_tokens_per_second) == (None, None)
