@@ -124,18 +124,18 @@ def gpu_claims(store: ports.Store) -> Mapping[int, str]:
 def check_words(request: Request) -> None:
     """What no plan may be made of. Raises: UsageError."""
     for name, _ in request.wishes.settings:
-        if name.isupper() and is_secret(name):
-            raise UsageError(
-                f"--set {name} is not taken: settings are recorded and shown",
-                code="usage.secret-setting",
-                do=f"export {name} in the shell that runs holddown: the engine inherits it, unrecorded",
-            )
         instead = next((text for engine in ADAPTERS.values() if (text := engine.owned(name))), "")
         if instead:
             raise UsageError(
                 f"--set {name} is not taken: holddown gives it to the engine itself",
                 code="usage.own-setting",
                 do=f"use {instead}",
+            )
+        if name.isupper() and is_secret(name):
+            raise UsageError(
+                f"--set {name} is not taken: settings are recorded and shown",
+                code="usage.secret-setting",
+                do=f"export {name} in the shell that runs holddown: the engine inherits it, unrecorded",
             )
     if request.api_key_file or request.insecure or _is_loopback(request.host):
         return

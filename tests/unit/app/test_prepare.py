@@ -78,7 +78,7 @@ def test_a_port_that_was_asked_for_is_not_changed() -> None:
     assert "other" in ready.blocked[0].what
 
 
-@pytest.mark.parametrize("name", ["api-key", "port", "model", "hf_token"])
+@pytest.mark.parametrize("name", ["api-key", "port", "model", "hf_token", "VLLM_API_KEY"])
 def test_what_holddown_gives_to_an_engine_is_no_setting(name: str) -> None:
     """And the answer says which option is meant, without the value."""
     request = replace(REQUEST, wishes=Wishes("m", settings=((name, "s3cret"),)))
@@ -90,8 +90,8 @@ def test_what_holddown_gives_to_an_engine_is_no_setting(name: str) -> None:
 
 def test_a_secret_variable_is_no_setting() -> None:
     """Settings are recorded; the environment's secrets are not."""
-    request = replace(REQUEST, wishes=Wishes("m", settings=(("VLLM_API_KEY", "s3cret"),)))
-    with pytest.raises(UsageError, match="VLLM_API_KEY"):
+    request = replace(REQUEST, wishes=Wishes("m", settings=(("AWS_SECRET_ACCESS_KEY", "s3cret"),)))
+    with pytest.raises(UsageError, match="AWS_SECRET_ACCESS_KEY"):
         prepare(request, ("/state", "/tmp"), doors())
 
 

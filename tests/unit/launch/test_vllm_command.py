@@ -206,7 +206,7 @@ def test_a_value_that_is_no_choice_blocks_with_the_choices() -> None:
     assert finding.do == "--set kv-cache-dtype=bfloat16"
 
 
-@pytest.mark.parametrize("name", ["api-key", "api_key", "port", "hf-token"])
+@pytest.mark.parametrize("name", ["api-key", "api_key", "port", "hf-token", "VLLM_API_KEY", "ssl-certfile"])
 def test_what_holddown_owns_is_named_with_what_to_use(name: str) -> None:
     """A key given as a setting would stand on a command line that every user of the machine can read."""
     assert owned(name)

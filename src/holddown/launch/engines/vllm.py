@@ -70,7 +70,7 @@ def unknown_flags(plan: Plan, facts: EngineFacts) -> tuple[Finding, ...]:
 
 def owned(name: str) -> str:
     """What to use in place of a setting that holddown itself gives to the engine; empty for every other."""
-    return next((row.instead for row in _table().owned_flags if row.name == _bare(name)), "")
+    return next((row.instead for row in _table().owned_flags if row.name == _bare(name).lower()), "")
 
 
 def phase(line: str) -> PhaseSeen | None:
