@@ -228,6 +228,20 @@ def test_ctrl_c_stops_what_shall_not_detach(site: Site) -> None:
     site.assert_nothing_is_left()
 
 
+@pytest.mark.parametrize("words", [(), ("--no-detach",)])
+def test_ctrl_c_as_soon_as_it_is_on_record(site: Site, words: tuple[str, ...]) -> None:
+    """Before anything is shown of it, too, `up` says what becomes of it, and does that."""
+    up = site.begin(*words, FAKE_LOAD_SECONDS="20")
+    while site.find() is None and up.poll() is None:
+        pass  # no pause: the moment is short
+    os.killpg(up.pid, signal.SIGINT)
+    assert up.wait(30) == 130
+    assert ("stopping" if words else f"holddown down {NAME}") in site.said(up)
+    assert site.record().status.state.over == bool(words)
+    assert site.down().returncode == 0
+    site.assert_nothing_is_left()
+
+
 def test_down_twice_and_while_it_starts(site: Site) -> None:
     """The first stops it wherever it is; the second says that there is nothing to stop. Both succeed."""
     up = site.begin(FAKE_LOAD_SECONDS="20")

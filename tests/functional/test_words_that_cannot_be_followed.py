@@ -1,5 +1,6 @@
 """What a person can say by mistake: an answer in words, never a traceback."""
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -48,3 +49,13 @@ def test_a_key_in_the_environment_is_asked_for_as_a_file(holddown: Run) -> None:
     done = holddown("up", "/", "--name", "m", env={"VLLM_API_KEY": "sk-inherited"})
     assert done.returncode == 2
     assert "--api-key-file" in done.stderr and "sk-inherited" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("up", "/", "--port", "99999"), ("up",), ("upp",), ("status", "--nope"), ("logs", "m", "-f")]
+)
+def test_words_that_cannot_be_followed_are_a_document_too(holddown: Run, words: tuple[str, ...]) -> None:
+    """With --json stdout is one document, also where the command line itself is at fault."""
+    done = holddown(*words, "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["what"]

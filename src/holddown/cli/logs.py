@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from holddown import wiring
+from holddown.base.errors import UsageError
 from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, json_option, progress
 
@@ -18,6 +19,12 @@ from holddown.cli.output import answer, json_option, progress
 @json_option
 def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
     """The log of the engine behind the deployment NAME, as the engine wrote it."""
+    if follow and as_json:
+        raise UsageError(
+            "--json is one document, and --follow has lines as they come",
+            code="usage.follow-json",
+            do=f"holddown logs {name} -f    or    holddown logs {name} --json",
+        )
     doors = attended()
     deployment = named(name, doors.store)
     path = deployment.birth.log_path
@@ -25,7 +32,8 @@ def command(name: str, follow: bool, lines: int, as_json: bool) -> None:
         progress(f"no log yet: {path}")
     log = wiring.log(path, from_end=True)
     tail = log.tail(lines)
-    answer(tail, "\n".join(tail), as_json=as_json)
+    if tail or as_json:  # no line is no empty line
+        answer(tail, "\n".join(tail), as_json=as_json)
     while follow and not deployment.status.state.over:
         deployment = named(deployment.birth.id, doors.store)
         for line in log.new():

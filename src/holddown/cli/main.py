@@ -7,7 +7,7 @@ import click
 
 from holddown import __version__
 from holddown.base.errors import HolddownError
-from holddown.cli.output import show_error
+from holddown.cli.output import error_json, show_error
 
 # verb -> one line for `--help`. The module of a verb is imported only when it is called: `--help` stays fast.
 VERBS = {
@@ -62,6 +62,8 @@ def main() -> None:
         # without standalone mode click gives the code of `ctx.exit` back instead of raising it
         sys.exit(program.main(standalone_mode=False))
     except click.ClickException as error:
+        if as_json:
+            error_json("usage", error.format_message(), do="the same words with --help")
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
@@ -73,9 +75,11 @@ def main() -> None:
     except HolddownError as error:
         show_error(error, as_json=as_json)
         sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - the one place that reports a bug
+    except Exception as error:  # noqa: BLE001 - the one place that reports a bug
         import traceback
 
+        if as_json:
+            error_json("bug", "this is a bug of holddown; please report it", seen=f"{type(error).__name__}: {error}")
         traceback.print_exc()
         click.echo("error[bug]: this is a bug of holddown; please report the lines above", err=True)
         sys.exit(70)

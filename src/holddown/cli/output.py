@@ -62,11 +62,15 @@ def findings_text(findings: Iterable[Finding]) -> str:
     return "\n".join(finding_text(finding) for finding in findings)
 
 
+def error_json(code: str, what: str, *, seen: str = "", do: str = "") -> None:
+    """An obstacle as the one document on stdout, so that a script sees it."""
+    click.echo(json.dumps({"error": {"code": code, "what": what, "seen": seen, "do": do}}, ensure_ascii=False))
+
+
 def show_error(error: HolddownError, *, as_json: bool) -> None:
     """An obstacle: what, seen, do. With `--json` also as an object on stdout, so that a script sees it."""
     if as_json:
-        fields = {"code": error.code, "what": error.what, "seen": error.seen, "do": error.do}
-        click.echo(json.dumps({"error": fields}, ensure_ascii=False))
+        error_json(error.code, error.what, seen=error.seen, do=error.do)
     head = click.style(f"error[{error.code}]", fg="red", bold=True)
     click.echo(f"{head}: {error.what}", err=True)
     if error.seen:

@@ -69,8 +69,7 @@ def command(ctx: click.Context, /, **words: object) -> None:
     if prepared.blocked:
         answer(prepared, "not started", as_json=as_json)
         ctx.exit(1)
-    deployment = _launch(prepared, request, doors)
-    deployment = _watch(deployment, doors, detach=bool(words["detach"]))
+    deployment = _launch_and_watch(prepared, request, doors, detach=bool(words["detach"]))
     answer(deployment, released_text(deployment), as_json=as_json)
     ctx.exit(_exit_code(deployment))
 
@@ -178,34 +177,43 @@ def _taken(there: Deployment) -> UsageError:
     )
 
 
-def _launch(prepared: Prepared, request: Request, doors: launching.Doors) -> Deployment:
+def _launch_and_watch(prepared: Prepared, request: Request, doors: launching.Doors, *, detach: bool) -> Deployment:
+    """Ctrl-C at any moment of it: what is on record by then goes on coming up, or is stopped; and that is said."""
     place = wiring.new_place()
+    try:
+        _launch(prepared, request, place, doors)
+        return _watch(place.id, doors)
+    except KeyboardInterrupt:
+        # not only while watching: it may have come between the record and the first look at it
+        deployment = doors.store.get(place.id)
+        if deployment is None:
+            progress("\nnothing was started")
+        elif detach:
+            progress(f"\ndetached; {request.name} goes on coming up.")
+            progress(f"  holddown status {request.name}    shows how far it is")
+            progress(f"  holddown down {request.name}      stops it")
+        else:
+            progress(f"\nstopping {request.name}")
+            down(deployment, doors)
+        raise
+
+
+def _launch(prepared: Prepared, request: Request, place: launching.Place, doors: launching.Doors) -> None:
     there = launching.launch(prepared, request, place, os.environ.items(), doors)
     if there is not None:
         raise _taken(there)
-    deployment = doors.store.get(place.id)
-    assert deployment is not None
-    return deployment
 
 
-def _watch(deployment: Deployment, doors: launching.Doors, *, detach: bool) -> Deployment:
+def _watch(deployment_id: str, doors: launching.Doors) -> Deployment:
     from holddown.cli.progress import Display  # the terminal library loads while the engine already starts
 
-    name = deployment.birth.name
+    deployment = doors.store.get(deployment_id)
+    assert deployment is not None
     estimate = start_seconds(doors.store.all(), deployment.birth.plan)
-    try:
-        with Display(deployment, estimate) as display:
-            for entry in launching.follow(deployment.birth.id, doors, _SETTLED):
-                display.show(entry, doors.clock.now())
-    except KeyboardInterrupt:
-        if detach:
-            progress(f"\ndetached; {name} goes on coming up.")
-            progress(f"  holddown status {name}    shows how far it is\n  holddown down {name}      stops it")
-            raise
-        progress(f"\nstopping {name}")
-        down(doors.store.get(deployment.birth.id) or deployment, doors)
-        raise
-    return doors.store.get(deployment.birth.id) or deployment
+    with Display(deployment, estimate) as display:
+        for entry in launching.follow(deployment_id, doors, _SETTLED):
+            display.show(entry, doors.clock.now())
+    return doors.store.get(deployment_id) or deployment
 
 
 def _exit_code(deployment: Deployment) -> int:
