@@ -1,9 +1,13 @@
 """What a person can say by mistake: an answer in words, never a traceback."""
 
 import json
+import os
+import pty
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,3 +63,16 @@ def test_words_that_cannot_be_followed_are_a_document_too(holddown: Run, words: 
     done = holddown(*words, "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["what"]
+
+
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_no_color_is_heeded(home: Any, no_colour: str, coloured: bool) -> None:
+    """On a terminal an error is coloured, unless NO_COLOR is set."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "holddown", "down", "nobody"]
+    subprocess.run(command, env={**home.env, "NO_COLOR": no_colour}, stdin=theirs, stderr=theirs, check=False)
+    said = os.read(ours, 4096)
+    os.close(ours)
+    os.close(theirs)
+    assert b"usage.no-deployment" in said
+    assert (b"\x1b[" in said) is coloured

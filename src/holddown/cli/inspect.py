@@ -7,7 +7,7 @@ from holddown.app.inspect import inspect
 from holddown.base.evidence import Fact, Known
 from holddown.base.finding import blocking
 from holddown.base.units import count_text, size_text
-from holddown.cli.output import answer, fact_text, findings_text, json_option
+from holddown.cli.output import answer, bold, fact_text, findings_text, json_option
 from holddown.facts.model import Inspection, ModelFacts
 
 
@@ -44,7 +44,7 @@ def card(inspection: Inspection) -> str:
         ("remote code", ", ".join(model.remote_code_files) or "none"),
         ("digest", model.digest[:16]),
     )
-    lines = [click.style(model.path, bold=True), *(f"  {name:<14} {value}" for name, value in rows)]
+    lines = [bold(model.path), *(f"  {name:<14} {value}" for name, value in rows)]
     if inspection.findings:
         lines += ["", findings_text(inspection.findings)]
     return "\n".join(lines)

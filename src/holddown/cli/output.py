@@ -1,6 +1,7 @@
 """How every verb speaks: the answer on stdout, progress and obstacles on stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,9 +48,14 @@ def fact_text(fact: Fact[T], show: "Callable[[T], str]" = str) -> str:
     return f"unknown: {fact.why}"
 
 
+def bold(text: str, colour: str | None = None) -> str:
+    """Bold on a terminal; as it is where NO_COLOR is set. Source: no-color.org."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour, bold=True)
+
+
 def finding_text(finding: Finding) -> str:
     """At most three short lines, the first with severity, code and sentence."""
-    head = click.style(f"{finding.severity}[{finding.code}]", fg=_COLOURS[finding.severity], bold=True)
+    head = bold(f"{finding.severity}[{finding.code}]", _COLOURS[finding.severity])
     lines = [f"{head}: {finding.what}"]
     if finding.seen:
         lines.append(f"  seen: {finding.seen}")
@@ -71,7 +77,7 @@ def show_error(error: HolddownError, *, as_json: bool) -> None:
     """An obstacle: what, seen, do. With `--json` also as an object on stdout, so that a script sees it."""
     if as_json:
         error_json(error.code, error.what, seen=error.seen, do=error.do)
-    head = click.style(f"error[{error.code}]", fg="red", bold=True)
+    head = bold(f"error[{error.code}]", "red")
     click.echo(f"{head}: {error.what}", err=True)
     if error.seen:
         click.echo(f"  seen: {error.seen}", err=True)

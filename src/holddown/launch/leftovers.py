@@ -249,7 +249,8 @@ class _FileJudge:
         against = next(self._reasons_against(file), "")
         if against:
             return FileVerdict(file, Standing.UNDECIDED, against)
-        age = duration_text(self.traces.looked_at - max(file.modified_at, file.changed_at))
+        # not its own age: files of one reason are shown together, and no two are of one age
+        age = f"more than {duration_text(self.old_enough_s)}"
         unused = "no process has bound it" if file.form is Form.SOCKET else "no process maps it or has it open"
         over = f"its deployment is over, it is yours, {age} old" if file.kind is Kind.RUN_DIR else f"yours, {age} old"
         return FileVerdict(file, Standing.DEAD, f"{over}, and {unused}")

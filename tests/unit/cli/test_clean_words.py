@@ -55,7 +55,7 @@ def test_with_yes_it_is_done_and_said(capsys: pytest.CaptureFixture[str]) -> Non
     assert "to end     pid 600 of me since" in shown
     assert "which is over" in shown
     assert "holds 600.0 KiB of memory, /dev/shm/psm_x, port 8000" in shown
-    assert "dead: yours, 16 min 40 s old, and no process maps it or has it open" in shown
+    assert "dead: yours, more than 5 min 0 s old, and no process maps it or has it open" in shown
     assert "pid 600 (SIGTERM)" in done
     assert "removed    /dev/shm/psm_dead" in done
     assert done.endswith("nothing is left of dead engines\n")
@@ -107,3 +107,10 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["ended"] == [{"is": "Ended", "pid": 600, "signal": "SIGTERM"}]
     assert document["files"] == [{"is": "Removed", "path": "/dev/shm/psm_dead"}]
     assert document["left"]["suspects"] == []
+
+
+def test_files_of_one_reason_are_under_one_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    """Their ages differ, and are no reason to tell them apart."""
+    older = replace(DEAD, path="/dev/shm/psm_older", modified_at=DEAD.modified_at - 60, changed_at=DEAD.changed_at - 60)
+    clean(*machine(DEAD, older), OVER, Wish(dry_run=True))
+    assert capsys.readouterr().out.count("dead: ") == 1
