@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,13 @@ class Place:
         return [one.title for one in LocalHost().processes() if one.session in sessions and one.state != "Z"]
 
 
+def free_port() -> str:
+    """The default one may be another program's by the time that an engine binds it, half a minute later."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
 @pytest.fixture(scope="module")
 def place(vllm_python: str) -> Iterator[Place]:
     path = Path(tempfile.mkdtemp(prefix="hdlive", dir="/tmp"))
@@ -73,7 +81,7 @@ def place(vllm_python: str) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def up(place: Place, demo_model: Path) -> "subprocess.CompletedProcess[str]":
     """The one start that the claims below rest on."""
-    return place.run("up", str(demo_model), "--name", "demo", "--set", "max-model-len=2048")
+    return place.run("up", str(demo_model), "--name", "demo", "--set", "max-model-len=2048", "--port", free_port())
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +176,7 @@ def test_healthy_is_not_released(place: Place, mla_checkpoint: Path) -> None:
     version = place.run("engine", "list").stdout
     if "0.32.0" not in version:
         pytest.skip(f"vLLM 0.32.0 does so; here is {version.strip()}")
-    words = ("up", str(mla_checkpoint), "--name", "mla", "--skip-check", "coherence", "--set", "enforce-eager")
+    words = ("up", str(mla_checkpoint), "--name", "mla", "--skip-check", "coherence", "--port", free_port())
     refused = place.run(*words, "--set", "kv-cache-dtype=fp8")
     assert refused.returncode == 4, refused.stderr + refused.stdout
     status = place.record("mla").status

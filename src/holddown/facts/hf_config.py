@@ -77,11 +77,19 @@ def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfC
 
 
 def _latent_kv_dim(inner: dict[str, Any], part: str) -> Fact[int]:
-    """MLA keeps one latent vector and one rotary key for all heads. Source: DeepSeek-V2, section 2.1."""
+    """MLA keeps one latent vector and one rotary key for all heads; a DSA indexer keeps a key of its own beside.
+
+    Source: DeepSeek-V2, section 2.1; vLLM keeps the indexer's key in 8 bit with a 4-byte scale per 128, here counted
+    in elements of 16 bit.
+    """
     sizes = [inner.get(key) for key in ("kv_lora_rank", "qk_rope_head_dim")]
     if not all(isinstance(size, int) for size in sizes):
         return NO_LATENT
-    return derived(sum(size for size in sizes if size), f"{CONFIG} {part}kv_lora_rank + qk_rope_head_dim")
+    elements, where = sum(size for size in sizes if size), f"{CONFIG} {part}kv_lora_rank + qk_rope_head_dim"
+    index = inner.get("index_head_dim")
+    if isinstance(index, int):
+        return derived(elements + (index + index // 128 * 4) // 2, f"{where} + the indexer's key")
+    return derived(elements, where)
 
 
 def _mixed_attention(inner: dict[str, Any], part: str) -> str:

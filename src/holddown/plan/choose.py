@@ -11,7 +11,7 @@ from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.fit import UTILIZATION, Fit, fit_cpu, fit_gpus
 from holddown.plan.plan import NoPlan, Plan, Rejected
-from holddown.plan.preflight import BUSY_BYTES, held_bytes
+from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.settings import decide, findings_of
 from holddown.plan.wishes import Candidate, Wishes
 
@@ -111,8 +111,7 @@ def _usable_gpus(machine: MachineFacts, wishes: Wishes, claims: Mapping[int, str
 def _user_of(gpu: Gpu, claims: Mapping[int, str]) -> str:
     if gpu.index in claims:
         return f"deployment {claims[gpu.index]}"
-    pids = ", ".join(str(process.pid) for process in gpu.processes)
-    return f"{size_text(held_bytes(gpu))} held by pid {pids}"
+    return f"{size_text(held_bytes(gpu))} held, {holders_text(gpu)}"
 
 
 def _indices(indices: object) -> str:

@@ -187,7 +187,7 @@ def _busy(gpu: Gpu, *, asked: bool) -> Finding:
         severity=Severity.WARN if asked else Severity.BLOCK,
         subject=f"GPU {gpu.index}",
         what=f"GPU {gpu.index} is in use outside holddown: {size_text(held_bytes(gpu))} of it are held",
-        seen=_holders_text(gpu),
+        seen=holders_text(gpu),
         do="" if asked else "name free GPUs with --gpus, or this one to share it; nothing of theirs is stopped",
     )
 
@@ -199,12 +199,13 @@ def _gpu_short(plan: Plan, gpu: Gpu) -> Finding:
         subject=f"GPU {gpu.index}",
         what=f"GPU {gpu.index} needs {size_text(_need_bytes(plan))}; {size_text(gpu.free_bytes)} of "
         f"{size_text(gpu.total_bytes)} are free",
-        seen=f"{_need_text(plan)}; {_holders_text(gpu)}",
+        seen=f"{_need_text(plan)}; {holders_text(gpu)}",
         do="other GPUs with --gpus, or a smaller share with --set gpu-memory-utilization=...; nothing is killed",
     )
 
 
-def _holders_text(gpu: Gpu) -> str:
+def holders_text(gpu: Gpu) -> str:
+    """Who holds memory of it: how much, whose, since when, which command."""
     if not gpu.processes:
         return "no process is shown to hold it (NVML): memory of another container, or reserved by the driver"
     return "; ".join(_holder_text(holder) for holder in gpu.processes)

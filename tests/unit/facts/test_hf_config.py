@@ -69,6 +69,14 @@ def test_a_multimodal_wrapper() -> None:
     assert value(config.model_type) == "kimi_k25"
 
 
+@pytest.mark.parametrize(("more", "elements"), [({}, 576), ({"index_head_dim": 128, "index_topk": 2048}, 642)])
+def test_the_latent_vector_and_the_indexers_key(more: dict[str, int], elements: int) -> None:
+    """DeepSeek-V3: 512 + 64. With a DSA indexer 132 bytes more per token and layer."""
+    config = read_config(json.dumps({"kv_lora_rank": 512, "qk_rope_head_dim": 64, **more}))
+    assert isinstance(config.latent_kv_dim, Known) and config.latent_kv_dim.value == elements
+    assert isinstance(read_config("{}").latent_kv_dim, Unknown)
+
+
 def test_latent_attention_has_no_head_dim() -> None:
     """hidden_size / heads would be 112 for Kimi-K2.5, which is no width of anything in it: unknown is right."""
     assert isinstance(read(KIMI).head_dim, Unknown)

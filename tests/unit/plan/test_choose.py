@@ -6,11 +6,11 @@ import pytest
 
 from fakes.engine import an_engine, engine_facts
 from fakes.facts import gpu, machine, model
-from holddown.base.evidence import SourceKind, Unknown, from_file, known_or
+from holddown.base.evidence import SourceKind, Unknown, from_file, from_probe, known_or
 from holddown.base.finding import Severity
 from holddown.base.units import GIB, MIB
 from holddown.facts.engine import Flag
-from holddown.facts.machine import GpuProcess
+from holddown.facts.machine import GpuProcess, ProcessFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.choose import plan
 from holddown.plan.memory import kv_bytes_per_token
@@ -129,13 +129,15 @@ def test_a_split_that_the_heads_do_not_allow_is_not_tried() -> None:
 
 def test_gpus_in_use_are_not_taken_unasked() -> None:
     """Neither another deployment's nor anybody else's GPU, unless the user names it."""
-    busy = gpu(0, 40 * GIB, GpuProcess(77, Unknown("-"), Unknown("-")))
+    holder = ProcessFacts(77, 1, 0.0, 1, 77, "bob", "python", "python train.py", "S", GIB, Unknown("not ours"))
+    busy = gpu(0, 40 * GIB, GpuProcess(77, Unknown("-"), from_probe(holder, "/proc/77")))
     claimed, free = gpu(1), gpu(2)
     assert planned(None, busy, claimed, free, claims={1: "other"}).gpus == (2,)
     assert planned(None, busy, claimed, free, claims={1: "other"}, wishes=wished(gpus=(1,))).gpus == (1,)
     outcome = plan(model(), machine(busy, claimed), (NEW,), ANY, {1: "other"})
     assert isinstance(outcome, NoPlan)
-    assert "GPU 0: 40.0 GiB held by pid 77; GPU 1: deployment other" in outcome.rejected[0].why
+    assert "GPU 0: 40.0 GiB held, memory by pid 77 of bob since 1970-01-01" in outcome.rejected[0].why
+    assert "python train.py; GPU 1: deployment other" in outcome.rejected[0].why
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:

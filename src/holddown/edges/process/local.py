@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from holddown.ports import LOG_BYTES
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOG_KEEP = 4
+_NOT_RUNNING = 0
 _LOG_MAX_BYTES = LOG_BYTES // (_LOG_KEEP + 1)
 
 
@@ -118,6 +120,7 @@ class LocalProcesses:
 
     def exit_of(self, engine: ProcessRef) -> Exit | None:
         alive = _alive(engine)
+        self._keep_pumping()
         self._reap()  # after the look: a child that ended in between has left its status, not nothing
         if engine.pid in self._statuses:
             return Exit(self._statuses[engine.pid])
@@ -146,7 +149,15 @@ class LocalProcesses:
             os.close(ended.read_end)
             self._pump = None
         else:
-            self._pump = _Pump(ended.log_path, ended.read_end, self._start_pump(ended.log_path, ended.read_end))
+            self._pump = _Pump(ended.log_path, ended.read_end, _NOT_RUNNING)
+            self._keep_pumping()
+
+    def _keep_pumping(self) -> None:
+        """One that cannot be started (our own Python was replaced under us, say) is tried again at the next look."""
+        pump = self._pump
+        if pump is not None and pump.pid == _NOT_RUNNING:
+            with suppress(OSError):
+                self._pump = _Pump(pump.log_path, pump.read_end, self._start_pump(pump.log_path, pump.read_end))
 
     def activity(self, members: Sequence[ProcessFacts]) -> Activity:
         read_bytes = cpu_ticks = 0
