@@ -162,7 +162,7 @@ class Store(Protocol):
     """The record of deployments. Each call is one transaction. Raises: StoreError."""
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
-        """Gives the active deployment of that name instead, when there is one."""
+        """Gives the active deployment that is in its way (name, port, GPU) instead, when there is one."""
 
     def write(self, deployment_id: str, status: Status, happenings: tuple[Happening, ...], at: float) -> None: ...
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from holddown.base.errors import StoreError
-from holddown.remember.record import Birth, Deployment, Entry, Happening, StateChanged, Status
+from holddown.remember.record import Birth, Deployment, Entry, Happening, StateChanged, Status, in_the_way
 
 
 @dataclass
@@ -18,7 +18,7 @@ class FakeStore:
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
         for there in self.all(active_only=True):
-            if there.birth.name == birth.name:
+            if in_the_way(there.birth, birth):
                 return there
         self.births[birth.id], self.statuses[birth.id] = birth, status
         return None

@@ -5,12 +5,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fakes.records import a_birth
+from fakes.records import a_birth, a_plan
 from holddown.base.errors import StoreError
 from holddown.edges.store import MIGRATIONS, SqliteStore
 from holddown.launch.lifecycle import State
@@ -44,6 +45,23 @@ def test_one_name_is_up_once(tmp_path: Path) -> None:
     assert [each.birth.id for each in store.all(active_only=True)] == ["11111111"]
     latest = store.latest("m")
     assert latest is not None and latest.birth.id == "11111111"
+
+
+@pytest.mark.parametrize(
+    ("port", "gpus", "by_user", "free"),
+    [(8000, (1,), False, False), (9000, (0,), False, False), (9000, (0,), True, True), (9000, (1,), False, True)],
+)
+def test_of_two_ups_at_once_one_gets_a_port_and_a_gpu(
+    tmp_path: Path, port: int, gpus: tuple[int, ...], by_user: bool, free: bool
+) -> None:
+    """Both plans were made before either was on record. A GPU that the user names is shared knowingly."""
+    store = SqliteStore(tmp_path / "records.sqlite")
+    first = a_birth(plan=replace(a_plan(), gpus=(0,)))
+    assert store.create(replace(first, spec=replace(first.spec, port=8000)), STARTING) is None
+    second = a_birth(id="11111111", plan=replace(a_plan(), gpus=gpus))
+    second = replace(second, name="other", spec=replace(second.spec, port=port), gpus_by_user=by_user)
+    there = store.create(second, STARTING)
+    assert (there is None) is free
 
 
 def test_a_store_of_a_newer_version_is_refused_unchanged(home: Any, holddown: Any) -> None:

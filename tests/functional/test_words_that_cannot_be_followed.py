@@ -20,6 +20,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
         (("inspect", "~nobody-of-that-name/model"), 3),
         (("engine", "add", "~nobody-of-that-name/python"), 3),
         (("up", "/", "--api-key-file", "~nobody-of-that-name/key"), 2),
+        (("up", "/", "--api-key-file", ""), 2),
+        (("up", "/tmp/b\udcffd"), 2),
         (("up", "/", "--name", "m", "--gpus", "²"), 2),
         (("up", "/", "--name", "m", "--gpus", "0,00"), 2),
     ],

@@ -54,6 +54,7 @@ def launch(
         skip_checks=request.skip_checks,
         run_dir=place.run_dir,
         log_path=place.log_path,
+        gpus_by_user=request.wishes.gpus is not None,
     )
     there = doors.store.create(birth, Status(State.STARTING, since=now))
     if there is None:

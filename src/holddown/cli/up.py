@@ -2,7 +2,9 @@
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +14,7 @@ from holddown.app import up as launching
 from holddown.app.down import down
 from holddown.app.prepare import Prepared, Request
 from holddown.base.errors import UsageError
-from holddown.base.finding import Finding, Severity
+from holddown.base.finding import Finding, Severity, blocking
 from holddown.cli.deployments import attended
 from holddown.cli.output import answer, finding_text, findings_text, json_option, progress
 from holddown.cli.views import released_text
@@ -35,7 +37,7 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @click.option("--gpus", metavar="0,1,...", help="These GPUs, also where somebody uses them.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Default: the first free one from 8000 on.")
-@click.option("--api-key-file", default="", type=click.Path(), help="File that holds the API key.")
+@click.option("--api-key-file", type=click.Path(), help="File that holds the API key.")
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without an API key.")
 @click.option("--skip-check", multiple=True, type=click.Choice(CHECK_NAMES), help="Release without this check.")
 @click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help="An engine setting of yours; it wins.")
@@ -44,23 +46,23 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @click.option("--dry-run", is_flag=True, help="Print the plan and the exact command, and start nothing.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, **words: object) -> None:
+def command(ctx: click.Context, /, **options: Any) -> None:
     """Plan, launch, verify, measure and release a deployment of the checkpoint at PATH.
 
     PATH is a checkpoint directory, a GGUF file, a repository id in the local hub cache, or `demo`.
     """
-    as_json, dry_run = bool(words["as_json"]), bool(words["dry_run"])
+    words = _Words(**options)
+    as_json = words.as_json
     request = _request(words)
     doors = attended()
     preparing.check_words(request)
-    if words["replace"]:
-        wiring.checkpoints().inspect(request.path)  # nothing is stopped for a path that is wrong
-    _make_way(request.name, doors, replace=bool(words["replace"]), dry_run=dry_run)
+    if not words.dry_run:
+        _make_way(ctx, request, doors, replace=words.replace)
     prepared = preparing.prepare(request, wiring.written_folders(), wiring.prepare_doors(doors, progress))
     if isinstance(prepared, NoPlan):
         answer(prepared, no_plan_text(prepared), as_json=as_json)
         ctx.exit(1)
-    if dry_run:
+    if words.dry_run:
         text = "\n".join(filter(None, [plan_text(prepared.plan, prepared.spec), findings_text(prepared.findings)]))
         answer(prepared, text, as_json=as_json)
         ctx.exit(1 if prepared.blocked else 0)
@@ -69,38 +71,55 @@ def command(ctx: click.Context, /, **words: object) -> None:
     if prepared.blocked:
         answer(prepared, "not started", as_json=as_json)
         ctx.exit(1)
-    deployment = _launch_and_watch(prepared, request, doors, detach=bool(words["detach"]))
+    deployment = _launch_and_watch(prepared, request, doors, detach=words.detach)
     answer(deployment, released_text(deployment), as_json=as_json)
     ctx.exit(_exit_code(deployment))
 
 
-def _request(words: dict[str, object]) -> Request:
-    path = wiring.checkpoint_path(str(words["path"]))
-    name = str(words["name"] or (wiring.DEMO if words["path"] == wiring.DEMO else _name_of(path)))
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The command line, as click gives it."""
+
+    path: str
+    name: str | None
+    engine: str
+    gpus: str | None
+    host: str
+    port: int | None
+    api_key_file: str | None
+    insecure: bool
+    skip_check: tuple[str, ...]
+    settings: tuple[str, ...]
+    replace: bool
+    detach: bool
+    dry_run: bool
+    as_json: bool
+
+
+def _request(words: _Words) -> Request:
+    if any(0xD800 <= ord(letter) <= 0xDFFF for letter in words.path):  # how Python holds bytes that are not UTF-8
+        what = "the path is not UTF-8, and a record holds only that"
+        raise UsageError(what, code="usage.path", seen=ascii(words.path), do="give the checkpoint another name")
+    path = wiring.checkpoint_path(words.path)
+    name = words.name or (wiring.DEMO if words.path == wiring.DEMO else _name_of(path))
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise UsageError(
             f"{name!r} is no name for a deployment", code="usage.name", do="--name with letters, digits, '.', '_', '-'"
         )
-    settings = words["settings"]
-    assert isinstance(settings, tuple)
-    gpus = words["gpus"]
-    skip_checks = words["skip_check"]
-    assert isinstance(skip_checks, tuple)
-    port = words["port"]
     return Request(
         path=path,
         name=name,
         wishes=Wishes(
             served_model_name=name,
-            engine=str(words["engine"]),
-            gpus=None if gpus is None else _indices(str(gpus)),
-            settings=tuple(_setting(text) for text in settings),
+            engine=words.engine,
+            gpus=None if words.gpus is None else _indices(words.gpus),
+            settings=tuple(_setting(text) for text in words.settings),
         ),
-        host=str(words["host"]),
-        port=port if isinstance(port, int) else None,
-        api_key_file=_key_file(str(words["api_key_file"])),
-        insecure=bool(words["insecure"]),
-        skip_checks=skip_checks,
+        host=words.host,
+        port=words.port,
+        api_key_file=_key_file(words.api_key_file),
+        insecure=words.insecure,
+        skip_checks=words.skip_check,
     )
 
 
@@ -126,8 +145,11 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value if equals else "true"
 
 
-def _key_file(path: str) -> str:
-    if not path:
+def _key_file(path: str | None) -> str:
+    if path == "":
+        what = "--api-key-file names no file; is a shell variable not set?"
+        raise UsageError(what, code="usage.api-key-file", do="--api-key-file FILE, or leave it out")
+    if path is None:
         if os.environ.get(_KEY_VARIABLE):
             # the engine would inherit it and refuse our own checks; leaving it out would open what is meant to be shut
             raise UsageError(
@@ -153,17 +175,23 @@ def _key_file(path: str) -> str:
     return str(file)
 
 
-def _make_way(name: str, doors: launching.Doors, *, replace: bool, dry_run: bool) -> None:
+def _make_way(ctx: click.Context, request: Request, doors: launching.Doors, *, replace: bool) -> None:
     """The one that is up under this name is stopped before the plan is made: its port and GPUs are free then.
 
-    Raises: UsageError when there is one and it is not to be replaced.
+    Nothing is stopped for a checkpoint that cannot be served. Raises: UsageError when there is one and it is not to be
+    replaced.
     """
-    there = doors.store.latest(name)
-    if there is None or there.status.state.over or there.birth.name != name or dry_run:
+    there = doors.store.latest(request.name)
+    if there is None or there.status.state.over or there.birth.name != request.name:
         return
     if not replace:
         raise _taken(there)
-    progress(f"stopping {name}, which is {there.label}")
+    faults = blocking(wiring.checkpoints().inspect(request.path).findings)
+    if faults:
+        progress(findings_text(faults))
+        progress(f"{there.birth.name} was left as it is: {there.label}")
+        ctx.exit(1)
+    progress(f"stopping {there.birth.name}, which is {there.label}")
     down(there, doors)
 
 
@@ -201,7 +229,19 @@ def _launch_and_watch(prepared: Prepared, request: Request, doors: launching.Doo
 def _launch(prepared: Prepared, request: Request, place: launching.Place, doors: launching.Doors) -> None:
     there = launching.launch(prepared, request, place, os.environ.items(), doors)
     if there is not None:
-        raise _taken(there)
+        Path(place.log_path).parent.rmdir()  # made for this one, and empty
+        raise _taken(there) if there.birth.name == request.name else _in_the_way(there)
+
+
+def _in_the_way(there: Deployment) -> UsageError:
+    """Another `up` was first in the instant between this one's plan and its record."""
+    plan, spec = there.birth.plan, there.birth.spec
+    return UsageError(
+        f"the deployment {there.birth.name} has just taken a port or GPU of this plan",
+        code="usage.taken-meanwhile",
+        seen=f"port {spec.port}" + (f", GPU {','.join(map(str, plan.gpus))}" if plan.gpus else ""),
+        do="run the same command again: it plans around it",
+    )
 
 
 def _watch(deployment_id: str, doors: launching.Doors) -> Deployment:
@@ -219,6 +259,8 @@ def _watch(deployment_id: str, doors: launching.Doors) -> Deployment:
 def _exit_code(deployment: Deployment) -> int:
     if deployment.status.state is State.RELEASED:
         return 0
+    if deployment.status.state is State.STOPPED:
+        return 1
     # it came up and was refused: the answer is no; it did not come up: the launch failed
     verified = any(verdict.outcome == "failed" for verdict in deployment.status.verdicts)
     return 1 if verified and deployment.status.cause is None else 4

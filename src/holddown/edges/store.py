@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holddown.base.codec import dumps, loads
 from holddown.base.errors import StoreError
-from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
+from holddown.remember.record import Birth, Deployment, Entry, Happening, Status, in_the_way
 
 # Numbered by their place; one that was released is never edited, only followed by another.
 MIGRATIONS = (
@@ -76,13 +76,12 @@ class SqliteStore:
             self._db.execute("COMMIT")
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
-        """Records a new deployment. Gives the active one of that name instead, when there is one: one `up` wins."""
+        """Records a new deployment, or gives the active one that is in its way: of two `up`s at once one wins."""
         with self._transaction():
-            row = self._db.execute(
-                "SELECT birth, status FROM deployment WHERE name = ? AND active", (birth.name,)
-            ).fetchone()
-            if row is not None:
-                return _deployment(row)
+            rows = self._db.execute("SELECT birth, status FROM deployment WHERE active ORDER BY created_at").fetchall()
+            for there in map(_deployment, rows):
+                if in_the_way(there.birth, birth):
+                    return there
             self._db.execute(
                 "INSERT INTO deployment VALUES (?, ?, ?, ?, ?, ?)",
                 (birth.id, birth.name, not status.state.over, birth.created_at, dumps(birth), dumps(status)),

@@ -98,7 +98,7 @@ def groups(memberships: tuple[Membership, ...], mounts: tuple[Mount, ...], contr
 def read_cpu_max(text: str) -> float | None:
     """CPUs' worth of time out of version 2's `cpu.max` (`200000 100000` is 2); None for `max`."""
     words = text.split()
-    if len(words) != 2 or not all(word.isdecimal() for word in words) or words[1] == "0":
+    if len(words) != 2 or not all(word.isdecimal() for word in words) or int(words[1]) == 0:
         return None
     return int(words[0]) / int(words[1])
 

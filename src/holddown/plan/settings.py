@@ -96,15 +96,30 @@ def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit) -> t
     return tuple(findings)
 
 
+_COUNTS = (
+    "max-model-len",
+    "tensor-parallel-size",
+    "pipeline-parallel-size",
+    "data-parallel-size",
+    "kv-cache-memory-bytes",
+    "max-num-seqs",
+    "max-num-batched-tokens",
+)
+
+
 def _contradiction(setting: Setting, model: ModelFacts, fit: Fit) -> Finding | None:
     limit = model.max_position_embeddings
     value = int(setting.value) if setting.value.isdecimal() else 0
-    if setting.name == "max-model-len" and isinstance(limit, Known) and value > limit.value:
-        return _warn(setting, f"{value} tokens are more than the {limit.value} it was made for", limit.source.where)
+    if setting.name in _COUNTS and setting.value.lstrip("-").isdecimal() and int(setting.value) < 1:
+        if (setting.name, setting.value) == ("max-model-len", "-1"):
+            return None  # vLLM's word for: as long as fits
+        return _warn(setting, f"{setting.value} is no count", str(setting.source), Severity.BLOCK)
     if setting.name == "max-model-len" and value and fit.context < value:
         # on a CPU the KV cache is ours to size, so it is certain; on a GPU the engine's profiling has the last word
         severity = Severity.WARN if fit.gpus else Severity.BLOCK
         return _warn(setting, fit.why_context, str(setting.source), severity)
+    if setting.name == "max-model-len" and isinstance(limit, Known) and value > limit.value:
+        return _warn(setting, f"{value} tokens are more than the {limit.value} it was made for", limit.source.where)
     heads = known_or(model.num_attention_heads, 0)
     if setting.name == "tensor-parallel-size" and value and heads % value:
         what = f"{heads} attention heads cannot be split over {value} GPUs; the engine will refuse"

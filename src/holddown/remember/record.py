@@ -22,6 +22,7 @@ class Birth:
 
     id: eight hex digits, part of its folders' names. environment: what the engine inherited, secrets redacted.
     run_dir: its private TMPDIR and working directory. log_path: the engine's log. skip_checks: as the user named them.
+    gpus_by_user: named with --gpus, so that others' claims on them do not count.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Birth:
     skip_checks: tuple[str, ...]
     run_dir: str
     log_path: str
+    gpus_by_user: bool = False
 
     @property
     def up_again(self) -> str:
@@ -49,6 +51,12 @@ class Birth:
         if self.spec.host != Binding().host:
             said.append(("--host", self.spec.host))
         return shlex.join(["holddown", "up", self.plan.model_path, *(word for pair in said for word in pair)])
+
+
+def in_the_way(there: Birth, of: Birth) -> bool:
+    """Whether a deployment that is up keeps another from starting: by its name, its port, or a GPU of its plan."""
+    same_gpus = not of.gpus_by_user and bool(set(there.plan.gpus) & set(of.plan.gpus))
+    return there.name == of.name or there.spec.port == of.spec.port or same_gpus
 
 
 @dataclass(frozen=True, slots=True)

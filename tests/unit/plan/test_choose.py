@@ -217,6 +217,9 @@ def test_settings_that_only_the_user_has_come_last() -> None:
         ((("tensor-parallel-size", "3"),), 3, ("plan.tensor-parallel-size", Severity.BLOCK)),
         ((("kv-cache-memory-bytes", str(900 * GIB)),), 1, ("plan.kv-cache-memory-bytes", Severity.WARN)),
         ((("max-model-len", "16384"),), 1, None),
+        ((("max-model-len", "-1"),), 1, None),
+        ((("max-model-len", "-5"),), 1, ("plan.max-model-len", Severity.BLOCK)),
+        ((("max-num-seqs", "0"),), 1, ("plan.max-num-seqs", Severity.BLOCK)),
     ],
 )
 def test_what_a_setting_contradicts_is_said(
@@ -355,3 +358,9 @@ def test_a_kv_cache_size_of_the_users_is_counted_on_a_gpu_too() -> None:
     chosen = planned(None, gpu(), wishes=wished(("kv-cache-memory-bytes", str(2 * GIB))))
     assert chosen.budget.kv_cache_bytes == 2 * GIB
     assert value(chosen, "max-model-len") == "16384"
+
+
+def test_a_context_that_no_ram_holds_blocks_on_a_cpu() -> None:
+    """More than the checkpoint was made for, and more than fits: the second is what stops it."""
+    chosen = planned(model(GIB), wishes=wished(("max-model-len", "999999999")))
+    assert [(finding.code, finding.severity) for finding in chosen.findings] == [("plan.max-model-len", Severity.BLOCK)]
