@@ -1,6 +1,7 @@
 """The record store: SQLite in WAL mode, so a killed writer loses at most the event it was writing."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, patience_s: float = 10.0) -> None:
         self._path = path
+        self._patience_s = patience_s
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = sqlite3.connect(path, timeout=patience_s, isolation_level=None, check_same_thread=False)
@@ -61,7 +63,7 @@ class SqliteStore:
                 seen=str(self._path),
                 do="update holddown; the store was left as it is",
             )
-        self._db.execute("PRAGMA journal_mode = WAL")
+        self._use_wal()
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA foreign_keys = ON")
         while version < len(MIGRATIONS):
@@ -74,6 +76,17 @@ class SqliteStore:
                 version += 1
                 self._db.execute(f"PRAGMA user_version = {version}")
             self._db.execute("COMMIT")
+
+    def _use_wal(self) -> None:
+        """It stays with the file. SQLite's own patience does not hold for this: two first commands may meet here."""
+        deadline = time.monotonic() + self._patience_s
+        while self._db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
         """Records a new deployment, or gives the active one that is in its way: of two `up`s at once one wins."""
