@@ -2,6 +2,9 @@
 
 import os
 import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -227,10 +230,24 @@ def _launch_and_watch(prepared: Prepared, request: Request, doors: launching.Doo
 
 
 def _launch(prepared: Prepared, request: Request, place: launching.Place, doors: launching.Doors) -> None:
-    there = launching.launch(prepared, request, place, os.environ.items(), doors)
+    with _uninterrupted():
+        there = launching.launch(prepared, request, place, os.environ.items(), doors)
     if there is not None:
         Path(place.log_path).parent.rmdir()  # made for this one, and empty
         raise _taken(there) if there.birth.name == request.name else _in_the_way(there)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: what is on record has a supervisor, or `down` would find nobody to ask."""
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def _in_the_way(there: Deployment) -> UsageError:
