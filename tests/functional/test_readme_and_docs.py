@@ -107,8 +107,8 @@ def test_the_readme_names_every_verb() -> None:
 
 
 def test_the_readme_names_every_exit_code() -> None:
-    """Those of the error tree, and yes, no, and bug."""
-    codes = {0, 1, HolddownError.exit_code, *(kind.exit_code for kind in HolddownError.__subclasses__())}
+    """Those of the error tree, and yes, no, bug, and Ctrl-C."""
+    codes = {0, 1, 130, HolddownError.exit_code, *(kind.exit_code for kind in HolddownError.__subclasses__())}
     text = README.read_text(encoding="utf-8")
     assert {int(code) for code in re.findall(r"\*\*(\d+)\*\*", text)} == codes
 
