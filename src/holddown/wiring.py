@@ -180,7 +180,6 @@ def endpoint(birth: Birth) -> ports.Client:
 def supervisor_doors(birth: Birth, records: ports.Store) -> "SupervisorDoors":
     """Makes this program the subreaper of what it starts, and takes over its stop signals."""
     from holddown.app.supervise import Doors as SupervisorDoors
-    from holddown.edges.leftovers.local import LocalLeftovers
 
     signals = stop_signals()
     own = processes()
@@ -189,7 +188,7 @@ def supervisor_doors(birth: Birth, records: ports.Store) -> "SupervisorDoors":
         store=records,
         host=host(),
         processes=own,
-        leftovers=LocalLeftovers(temporaries=()),  # of /dev/shm alone: all else of an engine is in its private folder
+        leftovers=leftovers(),
         client=endpoint(birth),
         log=log(birth.log_path),
         signals=signals,

@@ -1,7 +1,7 @@
 """Everything before a launch: inspect, plan, preflight. Nothing is started and nothing is written."""
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from holddown import ports
@@ -14,8 +14,9 @@ from holddown.launch.environment import is_secret
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.choose import plan as choose
 from holddown.plan.plan import NoPlan, Plan, Rejected
-from holddown.plan.preflight import GpuClaim, Ground, preflight
+from holddown.plan.preflight import Ground, preflight
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.remember.record import Deployment
 
 FIRST_PORT = 8000
 _PORTS_TRIED = 100
@@ -69,12 +70,13 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     inspection = doors.checkpoints.inspect(request.path)
     machine = doors.host.facts((inspection.model.path, *folders))
     candidates, broken = _candidates(request.wishes.engine, doors)
-    claims = gpu_claims(doors.store)
+    active = doors.store.all(active_only=True)
+    claims = {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}
     plan = choose(inspection.model, machine, candidates, request.wishes, claims, broken)
     if isinstance(plan, NoPlan):
         return plan
     candidate = next(each for each in candidates if each.engine.ref == plan.engine)
-    port_holder = _port_holders(request.host, doors)
+    port_holder = _port_holders(request.host, active, doors.host)
     port, moved = _port(request, port_holder)
     engine = adapter(candidate.engine.kind)
     spec = engine.command(plan, candidate.engine, candidate.facts, Binding(request.host, port, request.api_key_file))
@@ -87,7 +89,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
         log_disk=doors.host.disk(folders[0]),
         log_bytes=ports.LOG_BYTES,
         model_findings=inspection.findings,
-        gpu_claims=tuple(GpuClaim(gpu, name) for gpu, name in claims.items()),
+        gpu_claims=claims,
         gpus_by_user=request.wishes.gpus is not None,
         processes=doors.host.processes(),
     )
@@ -113,12 +115,6 @@ def _candidates(wished: str, doors: Doors) -> tuple[list[Candidate], tuple[Rejec
         except EngineError as error:
             broken.append(Rejected(engine.ref, f"{error.what}: {error.seen}"))
     return candidates, tuple(broken)
-
-
-def gpu_claims(store: ports.Store) -> Mapping[int, str]:
-    """GPU index -> the name of our deployment that uses it."""
-    active = store.all(active_only=True)
-    return {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}
 
 
 def check_words(request: Request) -> None:
@@ -155,11 +151,10 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _port_holders(host: str, doors: Doors) -> Callable[[int], str | None]:
+def _port_holders(address: str, active: Iterable[Deployment], host: ports.Host) -> Callable[[int], str | None]:
     """Port -> who has it. Also a deployment of ours that has not bound it yet: a large model takes minutes to."""
-    active = doors.store.all(active_only=True)
     ours = {each.birth.spec.port: f"the deployment {each.birth.name}, {each.label}" for each in active}
-    return lambda port: doors.host.port_holder(host, port) or ours.get(port)
+    return lambda port: host.port_holder(address, port) or ours.get(port)
 
 
 def _port(request: Request, held_by: Callable[[int], str | None]) -> tuple[int, tuple[Finding, ...]]:

@@ -1,7 +1,7 @@
 """What would go wrong at the launch, said before it: the plan against the machine as it is now."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from holddown.base.evidence import Known
@@ -25,18 +25,11 @@ _NAMED_HOLDERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class GpuClaim:
-    """A GPU that a deployment of ours uses."""
-
-    gpu: int
-    deployment: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ground:
     """What the launch will stand on, all read just before it.
 
     host, port: what the engine will bind. port_holder: what `Host.port_holder` said of them.
+    gpu_claims: GPU index -> the deployment of ours that uses it.
     gpus_by_user: the user named the GPUs, so a busy one was meant. log_disk: where log and record go;
     log_bytes: how large the rotated log may grow. processes: everybody's, to name who holds memory.
     """
@@ -49,7 +42,7 @@ class Ground:
     log_disk: Disk
     log_bytes: int
     model_findings: tuple[Finding, ...] = ()
-    gpu_claims: tuple[GpuClaim, ...] = ()
+    gpu_claims: Mapping[int, str] = field(default_factory=dict)
     gpus_by_user: bool = False
     processes: tuple[ProcessFacts, ...] = ()
 
@@ -136,7 +129,7 @@ def _ram_holders(processes: Iterable[ProcessFacts]) -> str:
 
 def _gpus(plan: Plan, ground: Ground) -> Iterator[Finding]:
     by_index = {gpu.index: gpu for gpu in ground.machine.gpus}
-    claims = {claim.gpu: claim.deployment for claim in ground.gpu_claims}
+    claims = ground.gpu_claims
     for index in plan.gpus:
         gpu = by_index.get(index)
         if gpu is None:

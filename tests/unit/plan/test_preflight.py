@@ -11,7 +11,7 @@ from holddown.facts.engine import EngineFacts
 from holddown.facts.listeners import ADDRESS_NOT_HERE, HOST_NOT_KNOWN, PORT_NOT_ALLOWED
 from holddown.facts.machine import Cpu, Disk, Gpu, GpuProcess, MachineFacts, Memory, ProcessFacts
 from holddown.plan.plan import MemoryBudget, Parallelism, Plan
-from holddown.plan.preflight import GpuClaim, Ground, preflight
+from holddown.plan.preflight import Ground, preflight
 
 HERE = Source(SourceKind.PROBE, "test")
 BOB = ProcessFacts(
@@ -180,7 +180,7 @@ def test_a_gpu_is_busy_above_one_gib(free_bytes: int, used: Known[int] | Unknown
 def test_a_gpu_of_our_own_deployment_is_claimed(asked: bool, severity: str) -> None:
     """It is claimed and not called somebody else's; named by the user it is a warning."""
     holder = GpuProcess(4242, Known(20 * GIB, HERE), Known(BOB, HERE))
-    ground = replace(with_gpu(gpu(60 * GIB, holder)), gpu_claims=(GpuClaim(0, "kimi"),), gpus_by_user=asked)
+    ground = replace(with_gpu(gpu(60 * GIB, holder)), gpu_claims={0: "kimi"}, gpus_by_user=asked)
     findings = preflight(replace(PLAN, gpus=(0,)), ground)
     assert kinds(findings) == [("gpu.claimed", severity)]
     assert "kimi" in findings[0].what
