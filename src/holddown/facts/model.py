@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from holddown.base.evidence import Fact, Unknown
 from holddown.base.finding import Finding
+from holddown.facts.attention import Attention
+from holddown.facts.weight_groups import WeightGroup
 
 
 class CheckpointFormat(StrEnum):
@@ -21,6 +23,27 @@ class DtypeBytes:
     tensors: int
 
 
+@dataclass(frozen=True, slots=True)
+class Moe:
+    """layers: those with routed experts. shared_experts: width of the shared expert of a layer, 0 for none."""
+
+    layers: int
+    num_experts: int
+    num_experts_per_tok: int
+    moe_intermediate_size: int
+    shared_intermediate_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFile:
+    """A Python file that the checkpoint wants run. sha256: empty where the file is named and not here."""
+
+    name: str
+    sha256: str
+
+
+_NOT_READ = Unknown("not read")
+
 NO_LATENT = Unknown("its attention keeps keys and values, no latent vector")
 
 
@@ -31,7 +54,11 @@ class ModelFacts:
     path: absolute. digest: sha256 over shard names, sizes and headers plus config.json: changes when the
     checkpoint does, without reading weights. chat_template: the template's text. latent_kv_dim: elements that MLA
     keeps per token and layer in place of keys and values. mixed_attention: why layers do not all keep the same,
-    empty where they do.
+    empty where they do. parameters: of every tensor but the draft layers'. active_parameters: those that take part in
+    one token's forward pass: the chosen experts only, the embedding's look-up not, the output head yes. moe: None
+    for a dense model. draft_layers: MTP layers that the files hold. weight_block: of FP8 scales, (out, in) features.
+    group_size: input features to one scale. kv_cache_quantization: what the checkpoint asks for, `fp8` or `none`.
+    from_shapes: there are no weights, everything is computed from config.json.
     """
 
     path: str
@@ -56,6 +83,20 @@ class ModelFacts:
     remote_code_files: tuple[str, ...]
     latent_kv_dim: Fact[int] = NO_LATENT
     mixed_attention: str = ""
+    weights: tuple[WeightGroup, ...] = ()
+    attention: Fact[tuple[Attention, ...]] = _NOT_READ
+    moe: Moe | None = None
+    active_parameters: Fact[int] = _NOT_READ
+    draft_layers: int = 0
+    draft_parameters: int = 0
+    weight_block: tuple[int, ...] = ()
+    group_size: int = 0
+    kv_cache_quantization: Fact[str] = _NOT_READ
+    from_shapes: bool = False
+    rope_scaling: Fact[str] = _NOT_READ
+    generation_config: Fact[str] = _NOT_READ
+    tokenizer: Fact[str] = _NOT_READ
+    remote_code: tuple[CodeFile, ...] = ()
 
     @property
     def name(self) -> str:

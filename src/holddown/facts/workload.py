@@ -1,0 +1,32 @@
+"""What will be asked of a deployment."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Upper limits, 0 where there is none. ttft_ms: to the first token; tpot_ms: per output token after it."""
+
+    ttft_ms: float = 0
+    tpot_ms: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """input_tokens, output_tokens: of one request. concurrency: requests in flight, 0 for as many as fit.
+
+    rate: requests per second in place of a concurrency, 0 where none is given.
+    """
+
+    name: str
+    input_tokens: int
+    output_tokens: int
+    concurrency: int
+    rate: float = 0.0
+    slo: Slo = Slo()
+
+
+CHAT = Workload("chat", 1024, 512, 32)
+AGENT = Workload("agent", 16384, 1024, 8)
+BATCH = Workload("batch", 1024, 1024, 0)
+WORKLOADS = {workload.name: workload for workload in (CHAT, AGENT, BATCH)}
