@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class GpuRow:
     """name: as people say it. aliases: as NVML reports it (`NVIDIA RTX PRO 6000 Blackwell Server Edition`) and others.
 
-    memory_bytes: what NVML reports as total. bandwidth_gbs: DRAM, 10^9 bytes per second. *_tflops: dense tensor-core
-    peaks, 0 where the hardware has none. link: the fabric between GPUs of one box (`nvlink4`), or the PCIe
-    generation (`pcie5`) where there is no link. tdp_w: board power.
+    compute_capability: `12.0`, or AMD's `gfx942`. memory_bytes: what NVML reports as total. bandwidth_gbs: DRAM, 10^9
+    bytes per second. *_tflops: dense tensor-core peaks, 0 where the hardware has none. link: the fabric between GPUs
+    of one box (`nvlink4`), or the PCIe generation (`pcie5`) where there is no link. tdp_w: board power.
     """
 
     name: str
@@ -48,4 +48,5 @@ class FabricRow:
 
     name: str
     title: str
+    aliases: tuple[str, ...]
     curves: tuple[AllReduceCurve, ...]

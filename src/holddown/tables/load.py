@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from cattrs import BaseValidationError, Converter, transform_error
 
 from holddown.tables.engine import EngineTable
+from holddown.tables.gpu import FabricRow, GpuRow
+from holddown.tables.named import the_row
 
 T = TypeVar("T")
 
@@ -61,3 +63,25 @@ def engine_table(kind: str) -> EngineTable:
 def engine_tables() -> tuple[EngineTable, ...]:
     """Every kind of engine that has a table, by name."""
     return tuple(engine_table(path.stem) for path in sorted((_FOLDER / "engines").glob("*.toml")))
+
+
+@cache
+def gpu_rows() -> tuple[GpuRow, ...]:
+    """Every GPU model that we know, by file name."""
+    return tuple(load_table(GpuRow, f"gpus/{path.name}") for path in sorted((_FOLDER / "gpus").glob("*.toml")))
+
+
+@cache
+def fabric_rows() -> tuple[FabricRow, ...]:
+    """Every way in which the GPUs of one machine reach each other, by file name."""
+    return tuple(load_table(FabricRow, f"fabrics/{path.name}") for path in sorted((_FOLDER / "fabrics").glob("*.toml")))
+
+
+def gpu_row(name: str) -> GpuRow:
+    """The GPU that `name` is: its name, an alias, or words that fit it alone. Raises: UsageError with near names."""
+    return the_row(gpu_rows(), name, "GPU")
+
+
+def fabric_row(name: str) -> FabricRow:
+    """The fabric of this name, or of these words. Raises: UsageError with near names."""
+    return the_row(fabric_rows(), name, "fabric")
