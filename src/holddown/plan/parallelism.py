@@ -1,0 +1,36 @@
+"""How a model is split over devices, in vLLM's terms."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """How a model is split. Sizes are counts of GPUs (of NUMA nodes on a CPU build).
+
+    expert_parallel_size: 1, or tensor x data parallel size: vLLM divides the experts over all ranks of a stage.
+    decode_context_parallel_size: ranks among the tensor parallel ones that divide the KV cache's tokens.
+    """
+
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    expert_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+
+    def __post_init__(self) -> None:
+        tp, dp, ep, dcp = (
+            self.tensor_parallel_size,
+            self.data_parallel_size,
+            self.expert_parallel_size,
+            self.decode_context_parallel_size,
+        )
+        if min(tp, self.pipeline_parallel_size, dp, ep, dcp) < 1:
+            raise ValueError(f"parallel sizes start at 1, got {self}")
+        if ep not in (1, tp * dp):
+            raise ValueError(f"experts are divided over all {tp * dp} ranks of a stage or not at all, got {ep}")
+        if tp % dcp:
+            raise ValueError(f"decode context parallel size {dcp} does not divide {tp} tensor parallel ranks")
+
+    @property
+    def world_size(self) -> int:
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
