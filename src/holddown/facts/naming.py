@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holddown.facts.hf_keys import language_part
 from holddown.facts.weight_groups import Component, Split
 
 
@@ -44,35 +45,13 @@ _PARTS = re.compile(
 )
 
 SCALE_PARTS = frozenset(
-    [
-        "weight_scale",
-        "weight_scale_inv",
-        "weight_scale_2",
-        "weight_global_scale",
-        "weight_zero_point",
-        "weight_shape",
-        "weight_g_idx",
-        "input_scale",
-        "input_global_scale",
-        "input_zero_point",
-        "activation_scale",
-        "act_scale",
-        "pre_quant_scale",
-        "k_scale",
-        "v_scale",
-        "q_scale",
-        "prob_output_scale",
-        "output_scale",
-        "kv_scale",
-        "qzeros",
-        "scales",
-        "g_idx",
-        "scale",
-        "scale_inv",
-        "SCB",
-        "weight_format",
-    ]
-)
+    {
+        "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "weight_zero_point",
+        "weight_shape", "weight_g_idx", "weight_format", "input_scale", "input_global_scale", "input_zero_point",
+        "activation_scale", "act_scale", "pre_quant_scale", "k_scale", "v_scale", "q_scale", "prob_output_scale",
+        "output_scale", "kv_scale", "qzeros", "scales", "g_idx", "scale", "scale_inv", "SCB",
+    }
+)  # fmt: skip
 """Parts that a quantiser wrote beside a weight: bytes, but no parameters. bitsandbytes' all begin `weight.`."""
 
 # Modules whose own parameter is called like a quantiser's part. Gemma 4's router has a trained `scale`, the fused
@@ -224,23 +203,6 @@ def place(module: str) -> Place:
 def as_draft(found: Place) -> Place:
     """The same weight in a layer that `draft_layers` names: split as it would be, counted with the draft."""
     return Place(Component.MTP, found.split)
-
-
-_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
-
-
-def language_part(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The language model's part of a multimodal config, and the prefix that a person needs to find it.
-
-    Source: transformers' composite configs; Kimi-VL, InternVL, DeepSeek-VL2, Qwen-Omni.
-    """
-    prefix, part = "", config
-    for _ in range(2):  # Qwen-Omni: thinker_config.text_config
-        found = next((key for key in _TEXT_PARTS if isinstance(part.get(key), dict)), None)
-        if found is None:
-            break
-        prefix, part = f"{prefix}{found}.", part[found]
-    return prefix, part
 
 
 def draft_layers(config: Mapping[str, Any]) -> tuple[int, ...]:

@@ -1,0 +1,458 @@
+"""What each layer of a model is, from config.json: its attention, or what stands in its place, and its feed forward."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holddown.base.evidence import Fact, Unknown, derived
+from holddown.facts.attention import (
+    Attention,
+    BlockSparse,
+    CompressedAttention,
+    FullAttention,
+    LinearAttention,
+    Mla,
+    SlidingWindow,
+    SparseMla,
+)
+from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
+from holddown.facts.model import Moe
+
+GATED_DELTA_NET, KIMI_DELTA, MAMBA2 = "gated_delta_net", "kimi_delta_attention", "mamba2"
+
+_EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
+_TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_top_k", "experts_per_token", "top_k_experts")
+_KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "multi_query_group_num")
+_HEADS = ("num_attention_heads", "n_head", "n_heads")
+_HIDDEN = ("hidden_size", "n_embd", "d_model")
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
+
+# Keys of layers that this module has no rule for: better no answer than plain attention where there is none.
+_OTHER_KINDS = (
+    "attn_layer_period",  # Jamba
+    "layer_group_size",  # Bailing linear
+    "conv_L_cache",  # LFM2
+    "mamba_d_state",  # Bamba, Falcon-H1, Granite 4
+    "ssm_cfg",
+    "state_size",
+    "rescale_every",  # RWKV
+    "num_kv_shared_layers",  # Gemma 3n: the last layers read the cache of earlier ones
+    "cross_attention_layers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """attention: of this one layer, None where it has none. dense_width: of its plain feed forward, 0 for none.
+
+    moe: its routed and shared experts. Gemma 4 has a plain feed forward and experts in one layer.
+    """
+
+    attention: Attention | None
+    dense_width: int = 0
+    moe: Moe | None = None
+
+
+def attention_by_layer(config: Mapping[str, Any]) -> Fact[tuple[Attention, ...]]:
+    """Each kind of attention with how many layers have it, in the order in which they first come."""
+    try:
+        merged = merge_attention(layer.attention for layer in read_layers(config))
+    except ValueError as error:
+        return Unknown(str(error))
+    prefix, _ = language_part(config)
+    return derived(merged, f"the layer kinds of config.json {prefix}".rstrip())
+
+
+def read_moe(config: Mapping[str, Any]) -> Moe | None:
+    """The routed experts of all layers that have them; None for a dense model, and where the config is not clear."""
+    try:
+        found = [layer.moe for layer in read_layers(config) if layer.moe is not None]
+    except ValueError:
+        return None
+    return replace(found[0], layers=len(found)) if found else None
+
+
+def read_layers(config: Mapping[str, Any]) -> tuple[Layer, ...]:
+    """One for each layer, draft layers left out. Raises: MissingKeyError, NotUnderstoodError."""
+    prefix, values = language_part(config)
+    keys = Keys(values, prefix)
+    if keys.items("block_configs"):
+        return tuple(_searched(keys, block) for block in keys.items("block_configs"))
+    pattern = _mixer_pattern(keys)
+    if pattern:
+        return tuple(_one_mixer(keys, kind) for kind in pattern)
+    count = keys.size(*_LAYERS)
+    if count > _MOST_LAYERS:
+        raise NotUnderstoodError(f"config.json {prefix}num_hidden_layers is {count}")
+    attention, feed_forward = _attention_rule(keys, count), _feed_forward_rule(keys, count)
+    return tuple(replace(feed_forward(number), attention=attention(number)) for number in range(count))
+
+
+_MOST_LAYERS = 10_000
+
+
+def merge_attention(kinds: Iterable[Attention | None]) -> tuple[Attention, ...]:
+    """Layers of one kind counted together."""
+    merged: list[Attention] = []
+    for kind in kinds:
+        if kind is None:
+            continue
+        place = next((i for i, one in enumerate(merged) if _same(one, kind)), None)
+        if place is None:
+            merged.append(kind)
+        else:
+            merged[place] = _sum(merged[place], kind)
+    return tuple(merged)
+
+
+def _same(one: Attention, other: Attention) -> bool:
+    if isinstance(one, CompressedAttention) and isinstance(other, CompressedAttention):
+        return True
+    if isinstance(one, SparseMla) and isinstance(other, SparseMla):
+        return replace(one, layers=1, index_layers=1) == replace(other, layers=1, index_layers=1)
+    return type(one) is type(other) and replace(one, layers=1) == replace(other, layers=1)
+
+
+def _sum(one: Attention, other: Attention) -> Attention:
+    layers = one.layers + other.layers
+    if isinstance(one, CompressedAttention) and isinstance(other, CompressedAttention):
+        return replace(one, layers=layers, compress_ratios=(*one.compress_ratios, *other.compress_ratios))
+    if isinstance(one, SparseMla) and isinstance(other, SparseMla):
+        return replace(one, layers=layers, index_layers=one.index_layers + other.index_layers)
+    return replace(one, layers=layers)
+
+
+# --- layers that are a mixer or a feed forward, never both
+
+
+def _mixer_pattern(keys: Keys) -> str:
+    """Nemotron-H: `M` Mamba-2, `*` attention, `E` experts, `-` plain feed forward; each has a layer of its own.
+
+    Source: transformers' NemotronHConfig, whose later configs spell the pattern out in `layers_block_type`.
+    """
+    if keys.text("hybrid_override_pattern"):
+        return keys.text("hybrid_override_pattern").replace("|", "")
+    letters = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+    kinds = keys.items("layers_block_type")
+    unknown = sorted({str(kind) for kind in kinds} - set(letters))
+    if unknown:
+        raise NotUnderstoodError(f"config.json {keys.prefix}layers_block_type has {', '.join(unknown)}")
+    return "".join(letters[kind] for kind in kinds)
+
+
+def _one_mixer(keys: Keys, kind: str) -> Layer:
+    if kind == "M":
+        return Layer(_mamba2(keys))
+    if kind == "*":
+        return Layer(_full(keys))
+    if kind == "E":
+        return Layer(None, moe=_moe(keys))
+    if kind == "-":
+        return Layer(None, dense_width=keys.size("intermediate_size"))
+    raise NotUnderstoodError(f"config.json {keys.prefix}hybrid_override_pattern has {kind!r}")
+
+
+def _mamba2(keys: Keys) -> LinearAttention:
+    """State of one head: (head_dim, ssm_state_size); beside it, the last inputs of the convolution.
+
+    Source: vLLM's MambaStateShapeCalculator.mamba2_state_shape; the state's dtype is `mamba_ssm_cache_dtype`.
+    """
+    heads, dim, state = keys.size("mamba_num_heads"), keys.size("mamba_head_dim"), keys.size("ssm_state_size")
+    convolved = heads * dim + 2 * keys.size("n_groups") * state
+    kept = (keys.size("conv_kernel") - 1) * convolved * 2
+    wide = 2 if keys.text("mamba_ssm_cache_dtype") in ("bfloat16", "float16") else 4
+    return LinearAttention(1, MAMBA2, heads, heads * dim * state * wide + kept)
+
+
+def _searched(keys: Keys, block: Any) -> Layer:
+    """A layer of NVIDIA's architecture search: attention and feed forward may each be missing or of another width.
+
+    Source: `DeciLMConfig` of Llama-3.3-Nemotron-Super; vLLM's nemotron_nas.
+    """
+    attention, ffn = (block.get("attention"), block.get("ffn")) if isinstance(block, dict) else (None, None)
+    if not isinstance(attention, dict) or not isinstance(ffn, dict):
+        raise NotUnderstoodError(f"config.json {keys.prefix}block_configs has a row without attention and ffn")
+    if attention.get("replace_with_linear") or ffn.get("replace_with_linear"):
+        raise NotUnderstoodError(f"config.json {keys.prefix}block_configs has replace_with_linear")
+    kind: Attention | None = None
+    if not attention.get("no_op"):
+        heads = keys.size(*_HEADS)
+        kv_heads = heads // (Keys(attention).size("n_heads_in_group"))
+        kind = replace(_full(keys), num_key_value_heads=kv_heads)
+    return Layer(kind, 0 if ffn.get("no_op") else _searched_width(keys, ffn))
+
+
+def _searched_width(keys: Keys, ffn: dict[str, Any]) -> int:
+    """`ffn_mult` of the hidden size, two thirds of it for the gate, in steps of 256."""
+    mult = ffn.get("ffn_mult")
+    if not isinstance(mult, int | float) or not 0 < mult < 1000:
+        raise NotUnderstoodError(f"config.json {keys.prefix}block_configs has ffn_mult {mult!r}")
+    width = int(2 * mult * keys.size(*_HIDDEN) / 3)
+    return width if width % 256 == 0 else width + 256 - width % 256
+
+
+# --- attention of layers that have both
+
+
+def _attention_rule(keys: Keys, count: int) -> Callable[[int], Attention]:
+    """Which attention layer `number` has. The keys that name kinds come first, the plain case last."""
+    if keys.items("compress_ratios"):
+        return lambda number: _compressed(keys, number)
+    linear = keys.part("linear_attn_config")
+    if linear is not None:
+        full = linear.items("full_attn_layers")  # counted from 1
+        return lambda number: _unwindowed(keys, number) if number + 1 in full else _kimi_delta(linear)
+    if keys.items("hybrid_layer_pattern"):
+        pattern = _as_long(keys, "hybrid_layer_pattern", count)
+        return lambda number: _own_window(keys) if pattern[number] else _full(keys)
+    unknown = [key for key in _OTHER_KINDS if keys.has(key)]
+    if unknown:
+        raise NotUnderstoodError(f"config.json {keys.prefix}{unknown[0]}: holddown has no rule for such layers")
+    kinds = _layer_types(keys, count)
+    makers: dict[str, Callable[[int], Attention]] = {
+        "full_attention": lambda number: _unwindowed(keys, number),
+        "deepseek_sparse_attention": lambda number: _unwindowed(keys, number),
+        "sliding_attention": lambda number: _windowed(keys, "sliding_window"),
+        "chunked_attention": lambda number: _windowed(keys, "attention_chunk_size"),
+        "linear_attention": lambda number: _delta_net(keys),
+    }
+    strange = sorted(set(kinds) - set(makers))
+    if strange:
+        raise NotUnderstoodError(f"config.json {keys.prefix}layer_types has {', '.join(strange)}")
+    return lambda number: makers[kinds[number]](number)
+
+
+def _layer_types(keys: Keys, count: int) -> list[str]:
+    """The kinds by name, as transformers spells them; worked out from older keys where `layer_types` is absent."""
+    if keys.items("layer_types"):
+        named = [str(kind) for kind in _as_long(keys, "layer_types", count)]
+        # MiniMax-M3 says so of itself; `sparse_attention_config` tells the same
+        return ["full_attention" if kind == "minimax_m3_sparse" else kind for kind in named]
+    if keys.items("attn_type_list"):
+        if any(kind != 1 for kind in keys.items("attn_type_list")):
+            raise NotUnderstoodError(f"config.json {keys.prefix}attn_type_list has lightning attention")
+        return ["full_attention"] * count
+    every = keys.size_or(0, "full_attention_interval")
+    if every:
+        return ["linear_attention" if (number + 1) % every else "full_attention" for number in range(count)]
+    if keys.size_or(0, "attention_chunk_size"):
+        # Llama 4: 1 where the layer has RoPE and looks into its chunk only. Source: transformers' Llama4TextConfig.
+        every = keys.size_or(4, "no_rope_layer_interval")
+        rope = keys.items("no_rope_layers") or tuple(int((number + 1) % every != 0) for number in range(count))
+        return ["chunked_attention" if rope[number % len(rope)] else "full_attention" for number in range(count)]
+    return _windows(keys, count)
+
+
+def _windows(keys: Keys, count: int) -> list[str]:
+    """`use_sliding_window: false` and `sliding_window: null` mean that every layer sees everything.
+
+    Source: transformers' Qwen2Config (off unless it says so), Gemma2Config (every other layer), Gemma3TextConfig.
+    """
+    model_type = keys.text("model_type")
+    on = keys.flag("use_sliding_window", default=not model_type.startswith("qwen"))
+    if not keys.size_or(0, "sliding_window") or not on:
+        return ["full_attention"] * count
+    every = keys.size_or(0, "sliding_window_pattern", "_sliding_window_pattern")
+    if not every and model_type in _PATTERNS:
+        every = _PATTERNS[model_type]
+    if every:
+        return ["sliding_attention" if (number + 1) % every else "full_attention" for number in range(count)]
+    first = keys.size_or(0, "max_window_layers")
+    return ["sliding_attention" if number >= first else "full_attention" for number in range(count)]
+
+
+# Every n-th layer is full where the config does not say. Source: the defaults of transformers' configs.
+_PATTERNS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4}
+
+
+def _as_long(keys: Keys, name: str, count: int) -> tuple[Any, ...]:
+    """Draft layers may follow the model's own (Step 3.5 lists 48 kinds for 45 layers)."""
+    found = keys.items(name)
+    if len(found) < count:
+        raise NotUnderstoodError(f"config.json {keys.prefix}{name} has {len(found)} entries for {count} layers")
+    return found
+
+
+def _unwindowed(keys: Keys, number: int) -> Attention:
+    """An attention layer that sees every token: latent where there is a `kv_lora_rank`."""
+    if keys.size_or(0, "kv_lora_rank"):
+        return _latent(keys, number)
+    if keys.size_or(0, "global_head_dim"):  # Gemma 4: its full layers have heads of their own
+        kv_heads = keys.size_or(keys.size(*_KV_HEADS), "num_global_key_value_heads")
+        dim = keys.size("global_head_dim")
+        return FullAttention(1, keys.size(*_HEADS), kv_heads, dim, dim)
+    sparse = keys.part("sparse_attention_config")
+    if sparse is not None and sparse.flag("use_sparse_attention", default=True):
+        on = sparse.items("sparse_attention_freq")
+        if not on or (number < len(on) and on[number]):
+            return _block_sparse(keys, sparse)
+    return _full(keys)
+
+
+def _full(keys: Keys) -> FullAttention:
+    heads = keys.size(*_HEADS)
+    dim = keys.size_or(0, *_HEAD_DIM) or keys.size(*_HIDDEN) // heads
+    default = 1 if keys.flag("multi_query") else heads
+    return FullAttention(1, heads, keys.size_or(default, *_KV_HEADS), dim, keys.size_or(dim, "v_head_dim"))
+
+
+def _windowed(keys: Keys, window: str) -> Attention:
+    """Step 3.5 gives its window layers heads of their own in `attention_other_setting`."""
+    other = keys.part("attention_other_setting")
+    one = _full(keys)
+    if other is not None and window == "sliding_window":
+        one = _full(Keys({**keys.values, **other.values}, keys.prefix))
+    size = keys.size_or(0, window)
+    if not size:
+        return one
+    return SlidingWindow(1, one.num_attention_heads, one.num_key_value_heads, one.head_dim, one.v_head_dim, size)
+
+
+def _own_window(keys: Keys) -> SlidingWindow:
+    """MiMo-V2: window layers have keys of their own, all beginning `swa_`."""
+    dim = keys.size("swa_head_dim")
+    return SlidingWindow(
+        1,
+        keys.size("swa_num_attention_heads"),
+        keys.size("swa_num_key_value_heads"),
+        dim,
+        keys.size_or(dim, "swa_v_head_dim"),
+        keys.size("sliding_window", "sliding_window_size"),
+    )
+
+
+def _block_sparse(keys: Keys, sparse: Keys) -> BlockSparse:
+    one = _full(keys)
+    return BlockSparse(
+        1,
+        one.num_attention_heads,
+        one.num_key_value_heads,
+        one.head_dim,
+        one.v_head_dim,
+        sparse.size("sparse_num_index_heads"),
+        sparse.size("sparse_index_dim"),
+        sparse.size("sparse_topk_blocks") * sparse.size("sparse_block_size"),
+    )
+
+
+def _latent(keys: Keys, number: int) -> Mla | SparseMla:
+    heads, rank = keys.size(*_HEADS), keys.size("kv_lora_rank")
+    nope, rope, value = keys.size("qk_nope_head_dim"), keys.size("qk_rope_head_dim"), keys.size("v_head_dim")
+    if not keys.size_or(0, "index_topk"):
+        return Mla(1, heads, rank, nope, rope, value)
+    kinds = keys.items("indexer_types")
+    own = 1 if not kinds or (number < len(kinds) and kinds[number] == "full") else 0
+    index = keys.size("index_n_heads"), keys.size("index_head_dim"), keys.size("index_topk")
+    return SparseMla(1, heads, rank, nope, rope, value, own, *index)
+
+
+def _compressed(keys: Keys, number: int) -> CompressedAttention:
+    ratios = keys.items("compress_ratios")
+    ratio = ratios[number] if number < len(ratios) else None
+    if type(ratio) is not int or ratio < 0:
+        raise NotUnderstoodError(f"config.json {keys.prefix}compress_ratios has no whole number for layer {number}")
+    index = keys.size("index_n_heads"), keys.size("index_head_dim"), keys.size("index_topk")
+    heads, dim, window = keys.size(*_HEADS), keys.size("head_dim"), keys.size("sliding_window")
+    return CompressedAttention(1, heads, dim, (ratio,), window, *index)
+
+
+def _delta_net(keys: Keys) -> LinearAttention:
+    """Gated delta net of Qwen3-Next and 3.5: a matrix (key_dim, value_dim) for each value head, and the convolution.
+
+    Source: vLLM's MambaStateShapeCalculator.gated_delta_net_state_shape; `mamba_ssm_dtype` is the matrix's dtype.
+    """
+    key_heads, key_dim = keys.size("linear_num_key_heads"), keys.size("linear_key_head_dim")
+    heads, dim = keys.size("linear_num_value_heads"), keys.size("linear_value_head_dim")
+    convolved = 2 * key_heads * key_dim + heads * dim
+    kept = (keys.size("linear_conv_kernel_dim") - 1) * convolved * 2
+    wide = 4 if keys.text("mamba_ssm_dtype") == "float32" else 2
+    return LinearAttention(1, GATED_DELTA_NET, heads, heads * key_dim * dim * wide + kept)
+
+
+def _kimi_delta(linear: Keys) -> LinearAttention:
+    """Kimi delta attention: a float32 matrix (head_dim, head_dim) a head, and the convolutions of q, k and v.
+
+    Source: vLLM's MambaStateShapeCalculator.kda_state_shape and kda_state_dtype.
+    """
+    heads, dim = linear.size("num_heads"), linear.size("head_dim")
+    kept = (linear.size("short_conv_kernel_size") - 1) * 3 * heads * dim * 2
+    return LinearAttention(1, KIMI_DELTA, heads, heads * dim * dim * 4 + kept)
+
+
+# --- feed forward
+
+
+def _feed_forward_rule(keys: Keys, count: int) -> Callable[[int], Layer]:
+    if not keys.size_or(0, *_EXPERTS) or not keys.flag("enable_moe_block", default=True):
+        return lambda number: Layer(None, dense_width=_dense_width(keys))
+    moe = _moe(keys)
+    if keys.flag("enable_moe_block"):  # Gemma 4
+        return lambda number: Layer(None, dense_width=_dense_width(keys), moe=moe)
+    sparse = _sparse_layers(keys, count)
+    return lambda number: Layer(None, moe=moe) if number in sparse else Layer(None, dense_width=_dense_width(keys))
+
+
+def _dense_width(keys: Keys) -> int:
+    return keys.size("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size", "n_inner", "ffn_dim")
+
+
+def _sparse_layers(keys: Keys, count: int) -> frozenset[int]:
+    """The layers with routed experts.
+
+    Source: GLM's `mlp_layer_types`, MiMo's and MiniMax-M3's `moe_layer_freq` as a list, Step's `moe_layers_enum`,
+    Llama 4's `moe_layers` and `interleave_moe_layer_step`, Qwen's `decoder_sparse_step` and `mlp_only_layers`,
+    DeepSeek's `first_k_dense_replace` with `moe_layer_freq`; as in transformers' and vLLM's models.
+    """
+    types, freq = keys.items("mlp_layer_types"), keys.items("moe_layer_freq")
+    if types:
+        return frozenset(number for number, kind in enumerate(types[:count]) if kind in ("sparse", "moe"))
+    if freq:
+        return frozenset(number for number, on in enumerate(freq[:count]) if on)
+    if keys.values.get("moe_layers_enum") is not None:
+        return frozenset(_numbered(keys, count))
+    if keys.items("moe_layers"):
+        return frozenset(number for number in keys.items("moe_layers") if type(number) is int)
+    step = keys.size_or(1, "interleave_moe_layer_step", "decoder_sparse_step")
+    only = keys.items("mlp_only_layers")
+    first, every = keys.size_or(0, "first_k_dense_replace"), keys.size_or(1, "moe_layer_freq")
+    return frozenset(
+        number
+        for number in range(count)
+        if (number + 1) % step == 0 and number not in only and number >= first and number % every == 0
+    )
+
+
+def _numbered(keys: Keys, count: int) -> list[int]:
+    """`3,4,5` or `3..44`."""
+    text = str(keys.values["moe_layers_enum"])
+    found: list[int] = []
+    try:
+        for piece in text.split(","):
+            first, _, last = piece.strip().partition("..")
+            found.extend(range(int(first), min(int(last or first), count - 1) + 1))
+    except ValueError as error:
+        raise NotUnderstoodError(f"config.json {keys.prefix}moe_layers_enum is {text[:40]!r}") from error
+    return found
+
+
+def _moe(keys: Keys) -> Moe:
+    """One layer's experts."""
+    width = keys.size("moe_intermediate_size", "intermediate_size")
+    return Moe(1, keys.size(*_EXPERTS), keys.size(*_TOP_K), width, _shared_width(keys, width))
+
+
+def _shared_width(keys: Keys, width: int) -> int:
+    named = keys.size_or(
+        0,
+        "moe_shared_expert_intermediate_size",
+        "shared_expert_intermediate_size",
+        "share_expert_dim",
+        "shared_intermediate_size",
+    )
+    if named:
+        return named
+    if keys.text("model_type") == "llama4_text":
+        # one in every layer with experts, of the experts' width. Source: transformers' Llama4TextMoe
+        return keys.size("intermediate_size")
+    return width * keys.size_or(0, "n_shared_experts", "num_shared_experts")
