@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 from holddown.base.evidence import Fact, Unknown
+from holddown.facts.attention_backends import AttentionBackends
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class Engine:
     name: what the user calls it (`vllm-cpu`). kind: which adapter speaks to it (`vllm`).
     python: absolute path of the interpreter. pythonpath: extra import folder, or empty.
     managed: holddown made the environment, so `engine remove` may delete its folder.
+    recorded: it is not installed here; what is known of it was read from its published package.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Engine:
     pythonpath: str
     managed: bool
     registered_at: float
+    recorded: bool = False
 
     @property
     def ref(self) -> str:
@@ -41,6 +44,26 @@ _NOT_READ = Unknown("not read from this build")
 
 
 @dataclass(frozen=True, slots=True)
+class MinimumCapability:
+    """The least compute capability that a quantisation method runs on, as its class says."""
+
+    method: str
+    compute_capability: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoneArchitecture:
+    """An architecture that this build has no code for any more. last_version: the last that had it, or empty.
+
+    plugin: where the plug-in is that brings it, or empty.
+    """
+
+    name: str
+    last_version: str
+    plugin: str
+
+
+@dataclass(frozen=True, slots=True)
 class EngineFacts:
     """One installed build.
 
@@ -48,6 +71,9 @@ class EngineFacts:
     import_error: empty when importing works, else the last lines of the traceback. fingerprint: changes when the
     installation does. architectures: names from config.json that it has code for. quantization_methods: as
     `quant_method` names them, with those that an installed plug-in adds. gpu_memory_utilization: its own default.
+    quantization_minimums: of the methods that name one. kv_cache_dtypes: values of `--kv-cache-dtype`.
+    gone_architectures: those that earlier versions had. without_pipeline: architectures whose code cannot be split
+    into pipeline stages.
     """
 
     version: str
@@ -63,6 +89,13 @@ class EngineFacts:
     architectures: tuple[str, ...]
     quantization_methods: tuple[str, ...] = ()
     gpu_memory_utilization: Fact[float] = _NOT_READ
+    attention_backends: Fact[AttentionBackends] = _NOT_READ
+    tool_parsers: Fact[tuple[str, ...]] = _NOT_READ
+    reasoning_parsers: Fact[tuple[str, ...]] = _NOT_READ
+    kv_cache_dtypes: tuple[str, ...] = ()
+    quantization_minimums: tuple[MinimumCapability, ...] = ()
+    gone_architectures: tuple[GoneArchitecture, ...] = ()
+    without_pipeline: Fact[tuple[str, ...]] = _NOT_READ
 
     def knows_flag(self, name: str) -> bool:
         """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""

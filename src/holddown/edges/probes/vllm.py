@@ -5,21 +5,16 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from holddown.base.codec import dumps, loads
 from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
+from holddown.edges.probes.vllm_package import ARGUMENTS, REGISTRY, argument_files, source_file, with_package
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
-from holddown.facts.engine_source import (
-    SourceFile,
-    read_architectures,
-    read_field_default,
-    read_flags,
-    read_literal,
-    read_string,
-)
+from holddown.facts.engine_source import read_string
 from holddown.launch.environment import NOT_INHERITED
 from holddown.ports import Progress
 
@@ -27,13 +22,9 @@ _LOCATE_TIMEOUT_S = 60
 # 10 s on two idle cores with warm files; a cold network disk under load takes minutes
 _IMPORT_TIMEOUT_S = 600
 _TRACEBACK_LINES = 5
-_ARGUMENTS = "engine/arg_utils.py"
-_REGISTRY = "model_executor/models/registry.py"
-_QUANTIZATION = "model_executor/layers/quantization/__init__.py"
-_CACHE_CONFIG = "config/cache.py"
 _PLUGINS = {"gguf": "vllm_gguf_plugin", "bitsandbytes": "vllm_bnb_plugin"}
 # Grows when the facts' meaning or the reader changes, so that what an older holddown cached is read anew.
-_READER = "4"
+_READER = "5"
 
 
 class VllmProbe:
@@ -126,7 +117,7 @@ def _fingerprint(engine: Engine, where: Located) -> str:
     """Cheap: no file of the engine is read. A source checkout changes under one version, hence its files' times; not
     its folder's, which the first import changes by writing __pycache__ into it."""
     package = Path(where.package_dir)
-    touched = (package / "__init__.py", package / "_version.py", package / _ARGUMENTS, package / _REGISTRY)
+    touched = (package / "__init__.py", package / "_version.py", package / ARGUMENTS, package / REGISTRY)
     parts = (
         *(_READER, engine.version, engine.python, str(Path(engine.python).resolve()), engine.pythonpath),
         *(f"{path} {path.stat().st_mtime_ns}" for path in touched if path.exists()),
@@ -137,10 +128,9 @@ def _fingerprint(engine: Engine, where: Located) -> str:
 
 def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
     package = Path(where.package_dir)
-    argument_paths = _argument_files(package)
     torch_version, torch_device = _torch(where)
     device = _device(where, torch_device)
-    return EngineFacts(
+    bare = EngineFacts(
         version=engine.version,
         kind=engine.kind,
         python=engine.python,
@@ -149,50 +139,21 @@ def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
         fingerprint=fingerprint,
         device=device,
         torch_version=torch_version,
-        import_error=_import_error(engine, _modules(package, argument_paths), device),
-        flags=read_flags(
-            [_source(path) for path in argument_paths], [_source(path) for path in _python_files(package / "config")]
-        ),
-        architectures=read_architectures(_source(package / _REGISTRY)),
-        quantization_methods=_quantization_methods(package, where),
-        gpu_memory_utilization=_utilization(package / _CACHE_CONFIG),
+        import_error="",
+        flags=(),
+        architectures=(),
+    )
+    found = with_package(bare, package)
+    return replace(
+        found,
+        import_error=_import_error(engine, _modules(package, argument_files(package)), device),
+        quantization_methods=(*found.quantization_methods, *_added_by_plugins(where)),
     )
 
 
-def _utilization(path: Path) -> Fact[float]:
-    share = read_field_default(_source(path), "CacheConfig", "gpu_memory_utilization") if path.is_file() else None
-    return Unknown(f"{path} gives no default") if share is None else from_file(share, f"{path} CacheConfig")
-
-
-def _quantization_methods(package: Path, where: Located) -> tuple[str, ...]:
-    """vLLM's own, and those that became plug-ins. Source: vLLM 0.32's registry names vllm-gguf-plugin for GGUF."""
-    path = package / _QUANTIZATION
-    own = read_literal(_source(path), "QuantizationMethods") if path.is_file() else ()
-    added = [method for method, plugin in _PLUGINS.items() if any(plugin in name for name in where.installed)]
-    return (*own, *added)
-
-
-def _argument_files(package: Path) -> list[Path]:
-    """The files that build the server's parser. `cli_args.py` moves between versions, so it is looked for."""
-    found = [package / _ARGUMENTS]
-    found += [path for path in _python_files(package / "entrypoints") if path.name == "cli_args.py"]
-    return found
-
-
-def _python_files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.py"))
-
-
-def _source(path: Path) -> SourceFile:
-    try:
-        return SourceFile(str(path), path.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise EngineError(
-            "a file of the engine cannot be read",
-            code="engine.source",
-            seen=str(error),
-            do="install this engine again; if it is a layout of vLLM that holddown does not know, please report it",
-        ) from error
+def _added_by_plugins(where: Located) -> tuple[str, ...]:
+    """Source: vLLM 0.32's registry names vllm-gguf-plugin for GGUF."""
+    return tuple(method for method, plugin in _PLUGINS.items() if any(plugin in name for name in where.installed))
 
 
 def _modules(package: Path, argument_paths: Sequence[Path]) -> list[str]:
@@ -207,7 +168,7 @@ def _torch(where: Located) -> tuple[Fact[str], Fact[str]]:
     if not where.torch_dir or not path.is_file():
         why = Unknown("no torch in this environment")
         return why, why
-    file = _source(path)
+    file = source_file(path)
     version = read_string(file, "__version__")
     if version is None:
         why = Unknown(f"{path} names no version")

@@ -1,0 +1,158 @@
+"""Reads what a vLLM takes out of the files of its package. Nothing of it is imported or run."""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from holddown.base.errors import EngineError
+from holddown.base.evidence import Fact, Unknown, from_file
+from holddown.facts.attention_backends import AttentionBackends
+from holddown.facts.attention_source import read_attention_backends
+from holddown.facts.engine import EngineFacts
+from holddown.facts.engine_source import (
+    SourceFile,
+    read_architectures,
+    read_field_default,
+    read_flags,
+    read_literal,
+)
+from holddown.facts.registry_source import (
+    read_dict_keys,
+    read_gone_architectures,
+    read_minimum_capabilities,
+    read_registered,
+    read_without_pipeline,
+)
+from holddown.facts.static_modules import Source
+
+ARGUMENTS = "engine/arg_utils.py"
+REGISTRY = "model_executor/models/registry.py"
+_QUANTIZATION = "model_executor/layers/quantization/__init__.py"
+_CACHE_CONFIG = "config/cache.py"
+
+
+def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
+    """The facts with everything that the package's own files say. Raises: EngineError naming a file that is missing or
+    is no Python."""
+    modules = _Modules(package)
+    registry = modules.tree(REGISTRY)
+    cache_config = package / _CACHE_CONFIG
+    kv_cache_dtypes = read_literal(source_file(cache_config), "CacheDType") if cache_config.is_file() else ()
+    quantization = package / _QUANTIZATION
+    return replace(
+        bare,
+        flags=read_flags(
+            [source_file(path) for path in argument_files(package)],
+            [source_file(path) for path in _python_files(package / "config")],
+        ),
+        architectures=read_architectures(source_file(package / REGISTRY)),
+        quantization_methods=(
+            read_literal(source_file(quantization), "QuantizationMethods") if quantization.is_file() else ()
+        ),
+        gpu_memory_utilization=_utilization(cache_config),
+        attention_backends=_attention_backends(modules, kv_cache_dtypes),
+        tool_parsers=_tool_parsers(modules),
+        reasoning_parsers=_reasoning_parsers(modules),
+        kv_cache_dtypes=kv_cache_dtypes,
+        quantization_minimums=read_minimum_capabilities(Source(modules.module)),
+        gone_architectures=read_gone_architectures(registry) if registry else (),
+        without_pipeline=_without_pipeline(package, registry),
+    )
+
+
+def argument_files(package: Path) -> list[Path]:
+    """The files that build the server's parser. `cli_args.py` moves between versions, so it is looked for."""
+    found = [package / ARGUMENTS]
+    found += [path for path in _python_files(package / "entrypoints") if path.name == "cli_args.py"]
+    return found
+
+
+def source_file(path: Path) -> SourceFile:
+    """The text of one file. Raises: EngineError."""
+    try:
+        return SourceFile(str(path), path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise EngineError(
+            "a file of the engine cannot be read",
+            code="engine.source",
+            seen=str(error),
+            do="install this engine again; if it is a layout of vLLM that holddown does not know, please report it",
+        ) from error
+
+
+class _Modules:
+    """Syntax trees of the package's files, each parsed once; None for one that is missing or is no Python."""
+
+    def __init__(self, package: Path) -> None:
+        self._package = package
+        self._trees: dict[str, ast.Module | None] = {}
+
+    def module(self, name: str) -> ast.Module | None:
+        """By dotted name: `vllm.v1.attention.backend`."""
+        parts = name.split(".")
+        if parts[0] != "vllm":
+            return None
+        relative = "/".join(parts[1:])
+        return self.tree(f"{relative}.py") or self.tree(f"{relative}/__init__.py".lstrip("/"))
+
+    def tree(self, relative: str) -> ast.Module | None:
+        if relative not in self._trees:
+            self._trees[relative] = self._parsed(self._package / relative)
+        return self._trees[relative]
+
+    def _parsed(self, path: Path) -> ast.Module | None:
+        try:
+            return ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+    def below(self, folder: str) -> list[ast.Module]:
+        found = [self.tree(str(path.relative_to(self._package))) for path in _python_files(self._package / folder)]
+        return [tree for tree in found if tree is not None]
+
+
+def _python_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def _utilization(path: Path) -> Fact[float]:
+    share = read_field_default(source_file(path), "CacheConfig", "gpu_memory_utilization") if path.is_file() else None
+    where = "vllm/config/cache.py CacheConfig"
+    return Unknown(f"{where} gives no default") if share is None else from_file(share, where)
+
+
+def _attention_backends(modules: _Modules, kv_cache_dtypes: Sequence[str]) -> Fact[AttentionBackends]:
+    try:
+        return read_attention_backends(modules.module, kv_cache_dtypes, "vllm")
+    except RecursionError:
+        return Unknown("its attention backends are written in a way that cannot be followed")
+
+
+def _tool_parsers(modules: _Modules) -> Fact[tuple[str, ...]]:
+    tree = modules.tree("tool_parsers/__init__.py")
+    names = read_dict_keys(tree, "_TOOL_PARSERS_TO_REGISTER") if tree else ()
+    names = names or read_registered(modules.below("entrypoints/openai/tool_parsers"))
+    return (
+        from_file(names, "vllm tool_parsers") if names else Unknown("vllm tool_parsers registers none that can be read")
+    )
+
+
+def _reasoning_parsers(modules: _Modules) -> Fact[tuple[str, ...]]:
+    tree = modules.tree("reasoning/__init__.py")
+    names = read_dict_keys(tree, "_REASONING_PARSERS_TO_REGISTER") if tree else ()
+    names = names or read_registered(modules.below("reasoning"))
+    return _registered(names, "vllm reasoning")
+
+
+def _registered(names: tuple[str, ...], where: str) -> Fact[tuple[str, ...]]:
+    return from_file(names, where) if names else Unknown(f"{where} registers none that can be read")
+
+
+def _without_pipeline(package: Path, registry: ast.Module | None) -> Fact[tuple[str, ...]]:
+    folders = (package / "model_executor/models", package / "models")
+    paths = [path for folder in folders for path in _python_files(folder)]
+    if registry is None or not paths:
+        return Unknown(f"{package} has no models where earlier versions have them")
+    texts = (source_file(path).text for path in paths)
+    return from_file(read_without_pipeline(registry, texts), "vllm model_executor/models, SupportsPP")
