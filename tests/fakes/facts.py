@@ -2,6 +2,7 @@
 
 from holddown.base.evidence import Known, Unknown, from_file, from_probe
 from holddown.base.units import GIB
+from holddown.facts.attention import FullAttention
 from holddown.facts.machine import Cpu, Disk, Gpu, GpuProcess, MachineFacts, Memory
 from holddown.facts.model import CheckpointFormat, ModelFacts
 
@@ -40,6 +41,7 @@ def model(
         vocab_size=config(128256),
         chat_template=from_file("{{ messages }}", "tokenizer_config.json"),
         remote_code_files=(),
+        attention=from_file((FullAttention(layers, heads, kv_heads, 128, 128),), "config.json"),
     )
 
 

@@ -5,7 +5,9 @@ from fakes.facts import model
 from fakes.machine import BOOT, RUN_DIR
 from holddown.base.evidence import Source, SourceKind
 from holddown.launch.spec import EnvVar, LaunchSpec
-from holddown.plan.plan import MemoryBudget, Parallelism, Plan, Setting
+from holddown.plan.memory import MemoryBudget
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Plan, Setting
 from holddown.remember.record import Birth
 
 

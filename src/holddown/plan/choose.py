@@ -1,19 +1,24 @@
 """Which of the registered builds runs this checkpoint here, and how."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from packaging.version import Version
 
-from holddown.base.evidence import Known, known_or
+from holddown.base.evidence import Fact, Known, Unknown, known_or
 from holddown.base.units import size_text
 from holddown.facts.engine import version_key
+from holddown.facts.kv_cache import BF16, FP8, KvDtype
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
-from holddown.plan.fit import UTILIZATION, Fit, fit_cpu, fit_gpus
+from holddown.plan.estimate import Speed
+from holddown.plan.fit import UTILIZATION, Fit, Rules, fit_cpu, fit_gpus
+from holddown.plan.option import Option
+from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.settings import decide, findings_of
-from holddown.plan.wishes import Candidate, Wishes
+from holddown.plan.wishes import Candidate, Wishes, wished
 
 
 def plan(
@@ -35,6 +40,8 @@ def plan(
         outcome = _try(model, machine, candidate, wishes, claims)
         if isinstance(outcome, str):
             rejected.append(Rejected(candidate.engine.ref, outcome))
+        elif isinstance(outcome, tuple):
+            rejected += outcome
         elif chosen is None:
             chosen = (candidate, outcome)
         else:
@@ -57,18 +64,34 @@ def _preference(candidate: Candidate) -> tuple[bool, bool, Version, float]:
 
 def _try(
     model: ModelFacts, machine: MachineFacts, candidate: Candidate, wishes: Wishes, claims: Mapping[int, str]
-) -> Fit | str:
+) -> Fit | str | tuple[Rejected, ...]:
     unfit = _asked_for(candidate, wishes) or _build_runs(candidate, machine) or _knows(candidate, model)
     if unfit:
         return unfit
     if known_or(candidate.facts.device, "") == "cpu":
         if wishes.gpus:
             return f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
-        return fit_cpu(model, machine, wishes)
+        return fit_cpu(model, machine, wishes, _kv(wishes))
     gpus = _usable_gpus(machine, wishes, claims)
     if isinstance(gpus, str):
         return gpus
-    return fit_gpus(model, gpus, wishes, known_or(candidate.facts.gpu_memory_utilization, UTILIZATION))
+    rules = Rules(
+        _kv(wishes), known_or(candidate.facts.gpu_memory_utilization, UTILIZATION), False, partial(_heads, model)
+    )
+    return fit_gpus(model, gpus, wishes, rules, _speed_of)
+
+
+def _kv(wishes: Wishes) -> KvDtype:
+    return FP8 if wished(wishes, "kv-cache-dtype").startswith("fp8") else BF16
+
+
+def _heads(model: ModelFacts, split: Parallelism) -> tuple[tuple[str, str], ...]:
+    heads, tp = known_or(model.num_attention_heads, 0), split.tensor_parallel_size
+    return (("tp.heads", f"{heads} heads"),) if heads % tp else ()
+
+
+def _speed_of(option: Option, concurrency: int) -> Fact[Speed]:
+    return Unknown("not asked yet")
 
 
 def _asked_for(candidate: Candidate, wishes: Wishes) -> str:
@@ -137,6 +160,11 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         parallelism=fit.parallelism,
         settings=settings,
         budget=fit.budget,
+        per_gpu=fit.budgets,
+        kv_cache=fit.kv_cache,
+        speed=fit.speed,
+        workload=wishes.workload,
+        alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,
         findings=findings_of(model, settings, fit),
         rejected=rejected + fit.rejected,

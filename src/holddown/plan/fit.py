@@ -1,75 +1,84 @@
-"""Whether it fits, how it is split, and how long a context there is room for."""
+"""What of one engine build's options is taken: on GPUs the best of a search, on a CPU the one there is."""
 
-import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from holddown.base.evidence import Known, known_or
+from holddown.base.evidence import Fact, Unknown, known_or
 from holddown.base.units import GIB, MIB, size_text
+from holddown.facts.kv_cache import KvDtype
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import ModelFacts
-from holddown.plan.memory import CPU_OTHER_BYTES, GPU_OTHER_BYTES, KV_DTYPE_BYTES, kv_bytes_per_token
-from holddown.plan.plan import MemoryBudget, Parallelism, Rejected
-from holddown.plan.wishes import Wishes
+from holddown.plan.estimate import Speed
+from holddown.plan.layouts import layouts
+from holddown.plan.memory import CPU_OTHER_BYTES, Batch, Loaded, MemoryBudget, batch_defaults
+from holddown.plan.option import Option, Terms, possible_share
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Alternative, KvCache, Rejected
+from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
+from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
+from holddown.plan.wishes import Wishes, wished, wished_number
 
-SHORTEST_CONTEXT = 1024
-"""Tokens. A deployment with less answers hardly any request; it is not offered."""
-_BLOCK_TOKENS = 128
-"""What a KV cache is counted in. Source: vLLM's CPU backend; GPU backends have smaller blocks."""
 CPU_SEQUENCES = 8
 """Whole-context sequences a CPU build gets KV cache for where RAM allows; more than it can compute at once."""
 UTILIZATION = 0.9
 """Of a GPU's memory, where the build's own default is not known. Source: vLLM's default for years."""
-SHARED_MARGIN_BYTES = 1 * GIB
-_ONE_BYTE_KV = ("fp8", "fp8_e4m3", "fp8_e5m2")
-"""Values of `kv-cache-dtype` that halve the cache. Source: vLLM's CacheDType; those with scales inside take more."""
+_MOST_UTILIZATION = 0.95
+"""Source: what people run large models with on GPUs that are wholly theirs; above it graph capture and sampling have
+died of memory that no profile saw (vllm-project/vllm issues on 0.97 and more)."""
+_SEQUENCES = 256
+"""Enough for most endpoints. vLLM's own 1024 on large GPUs costs its sampler gigabytes (see plan/memory)."""
+_BAND_BYTES = GIB // 2
+_NO_CPU_SPEED = Unknown("no prediction for a CPU: its memory bandwidth is not known")
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """context: tokens per sequence, 0 when it is not known how many fit. why_*: for the settings that follow."""
+    """What the settings follow from. context: tokens per sequence, 0 when it is not known how many fit.
+
+    share: of a GPU's memory; None where the build's own default stays. max_num_seqs: 0 where it is the engine's.
+    """
 
     gpus: tuple[int, ...]
     parallelism: Parallelism
-    budget: MemoryBudget
+    budgets: tuple[MemoryBudget, ...]
+    kv_cache: KvCache
     context: int
     why_context: str
     why_kv: str
     why_parallel: str
-    utilization: float | None = None
+    share: float | None = None
+    why_share: str = ""
+    max_num_seqs: int = 0
+    speed: Fact[Speed] = _NO_CPU_SPEED
+    alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
 
+    @property
+    def budget(self) -> MemoryBudget:
+        """The fullest device's: the one with the least KV cache."""
+        return min(self.budgets, key=lambda budget: budget.kv_cache_bytes)
 
-def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | str:
+
+def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes, kv: KvDtype) -> Fit | str:
     """On the machine's RAM; the KV cache is ours to size. What fits the machine, but not beside what holds its memory
     now, gets the least that will do: preflight names the holders."""
     capacity = machine.memory.available_bytes
     room = capacity - model.weights_bytes - CPU_OTHER_BYTES
-    per_token = kv_bytes_per_token(model, dtype_bytes=_kv_dtype_bytes(wishes))
-    wanted, whose = _wanted(model, wishes)
-    wished_kv = wished_number(wishes, "kv-cache-memory-bytes")
-    if wished_kv:
-        least = kv = wished_kv
-        why_kv = "you set it"
-    elif isinstance(per_token, Known):
-        least = per_token.value * SHORTEST_CONTEXT
-        kv = min(room // 2, CPU_SEQUENCES * (wanted or SHORTEST_CONTEXT) * per_token.value)
-        # whole MiB, never less than one sequence needs where that much is there
-        kv = max(least, min(room, _up(max(kv, min(room, wanted * per_token.value)), MIB)))
-        why_kv = f"{size_text(kv)} for {kv // per_token.value} tokens: {per_token.source.where} each"
-    else:
-        least = MIB
-        kv = max(least, min(room // 2, 4 * GIB))
-        why_kv = f"bytes per token are not known ({per_token.why}); half of the free RAM, 4 GiB at most"
+    cache = cache_of(model, kv, Parallelism())
+    wanted = wanted_context(model, wishes)
+    least, pool, why_kv = _cpu_pool(cache, wanted.tokens, room, wished_number(wishes, "kv-cache-memory-bytes"))
     if model.weights_bytes + CPU_OTHER_BYTES + least > machine.memory.limit_bytes:
         return (
             f"{size_text(model.weights_bytes)} of weights, {size_text(CPU_OTHER_BYTES)} for the engine and at least "
             f"{size_text(least)} of KV cache do not fit {size_text(machine.memory.limit_bytes)} of RAM"
         )
-    context, why_context = _context(wanted, whose, kv, per_token.value if isinstance(per_token, Known) else 0)
+    context, why_context = context_in(cache, pool, wanted)
+    tokens = cache.tokens(pool, context)
     return Fit(
         gpus=(),
         parallelism=Parallelism(),
-        budget=MemoryBudget(capacity, model.weights_bytes, kv, CPU_OTHER_BYTES),
+        budgets=(MemoryBudget(capacity, model.weights_bytes, pool, CPU_OTHER_BYTES, device_bytes=capacity),),
+        kv_cache=KvCache(kv.name, cache.bytes_per_token, tokens, tokens, tokens, cache.sequences(pool, context)),
         context=context,
         why_context=why_context,
         why_kv=why_kv,
@@ -77,125 +86,135 @@ def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes) -> Fit | s
     )
 
 
-def fit_gpus(model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes, usual: float = UTILIZATION) -> Fit | str:
-    """The fewest GPUs that hold the weights and one sequence of full context; failing that, the most there are.
-
-    usual: the share of a GPU's memory that the build takes unasked.
-    """
-    # a pipeline stage or a replica is the user's to ask for, and takes as many GPUs again
-    stages = wished_number(wishes, "pipeline-parallel-size") or 1
-    replicas = wished_number(wishes, "data-parallel-size") or 1
-    sizes = _sizes(model, len(gpus) // (stages * replicas), wishes)
-    if isinstance(sizes, str):
-        return sizes
-    if not sizes:
-        return (
-            f"{stages} pipeline stages x {replicas} replicas need {stages * replicas} GPUs; {len(gpus)} are free here"
-        )
-    wanted, _ = _wanted(model, wishes)
-    rejected: list[Rejected] = []
-    best: Fit | None = None
-    for size in sizes:
-        outcome = _fit_size(model, gpus, Parallelism(size, stages, replicas), wishes, usual)
-        if isinstance(outcome, str):
-            rejected.append(Rejected(f"tensor-parallel-size {size}", outcome))
-            continue
-        if best is not None:
-            rejected.append(Rejected(f"tensor-parallel-size {best.parallelism.tensor_parallel_size}", best.why_context))
-        best = outcome
-        if outcome.context == wanted:
-            break
-    if best is None:
-        return "; ".join(f"{each.candidate}: {each.why}" for each in rejected)
-    return replace(best, rejected=tuple(rejected))
+def _cpu_pool(cache: Cache, wanted_tokens: int, room: int, wished_bytes: int) -> tuple[int, int, str]:
+    """The least that will do, how much is taken, and why."""
+    if wished_bytes:
+        return wished_bytes, wished_bytes, "you set it"
+    shortest = cache.sequence_bytes(SHORTEST_CONTEXT)
+    if not shortest:
+        pool = max(MIB, min(room // 2, 4 * GIB))
+        return MIB, pool, f"bytes per token are not known ({cache.why_unknown}); half of the free RAM, 4 GiB at most"
+    one = cache.sequence_bytes(wanted_tokens or SHORTEST_CONTEXT)
+    pool = min(room // 2, CPU_SEQUENCES * one)
+    # whole MiB, never less than one sequence needs where that much is there
+    pool = max(shortest, min(room, _up(max(pool, min(room, one)), MIB)))
+    each = known_or(cache.bytes_per_token, 0)
+    tokens = cache.tokens(pool, wanted_tokens or SHORTEST_CONTEXT)
+    return shortest, pool, f"{size_text(pool)} for {tokens} tokens of {each} bytes"
 
 
-def _sizes(model: ModelFacts, count: int, wishes: Wishes) -> list[int] | str:
-    heads = known_or(model.num_attention_heads, 0)
-    kv_heads = known_or(model.num_key_value_heads, 0)
-    named = dict(wishes.settings).get("tensor-parallel-size")
-    if named is not None:
-        if not named.isdecimal() or int(named) < 1:
-            return f"--set tensor-parallel-size={named} is no count of GPUs"
-        if int(named) > count:
-            return f"--set tensor-parallel-size={named}, and there are free GPUs here for {count}"
-        return [int(named)]
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the engine build says: the KV dtype that the cache is kept in, its own share of a GPU's memory, whether it
+    captures CUDA graphs beyond that share, and its limits on a split."""
 
-    def splits(size: int) -> bool:
-        # Source: vLLM ModelConfig.verify_with_parallel_config; QKVParallelLinear repeats KV heads when there are fewer
-        even = heads % size == 0
-        return even and (not kv_heads or kv_heads % size == 0 or size % kv_heads == 0)
-
-    return [size for size in range(1, count + 1) if splits(size)]
+    kv: KvDtype
+    usual_share: float
+    graphs_beyond: bool
+    limits_of: LimitsOf
 
 
-def _fit_size(model: ModelFacts, free: tuple[Gpu, ...], split: Parallelism, wishes: Wishes, usual: float) -> Fit | str:
-    gpus = free[: split.world_size]
-    smallest = min(gpus, key=lambda gpu: gpu.free_bytes)
-    utilization = min(usual, (smallest.free_bytes - SHARED_MARGIN_BYTES) / smallest.total_bytes)
-    wished = dict(wishes.settings).get("gpu-memory-utilization", "")
-    if _is_fraction(wished):
-        utilization = float(wished)
-    elif utilization < usual:
-        utilization = math.floor(utilization * 100) / 100  # as it is given to the engine, and never more than is free
-    capacity = int(smallest.total_bytes * utilization)
-    ranks = split.tensor_parallel_size * split.pipeline_parallel_size
-    weights = -(-model.weights_bytes // ranks)
-    # a size that the user gives is taken whatever the share says
-    room = wished_number(wishes, "kv-cache-memory-bytes") or capacity - weights - GPU_OTHER_BYTES
-    per_token = kv_bytes_per_token(model, split.tensor_parallel_size, _kv_dtype_bytes(wishes))
-    # each stage keeps its own layers' part of a token
-    each = -(-per_token.value // split.pipeline_parallel_size) if isinstance(per_token, Known) else 0
-    if room < max(SHORTEST_CONTEXT * each, MIB):
-        return (
-            f"{size_text(weights)} of weights per GPU and {size_text(GPU_OTHER_BYTES)} beside leave no KV cache in "
-            f"{size_text(capacity)} ({utilization:.0%} of GPU {smallest.index}, {size_text(smallest.free_bytes)} free)"
-        )
-    wanted, whose = _wanted(model, wishes)
-    context, why_context = _context(wanted, whose, room, each)
-    which = "the fewest GPUs that hold" if context == wanted else "the most GPUs that are free, for"
+def fit_gpus(
+    model: ModelFacts, gpus: tuple[Gpu, ...], wishes: Wishes, rules: Rules, speed_of: SpeedOf
+) -> Fit | tuple[Rejected, ...]:
+    """The best way to use some of `gpus`, or what stands against each."""
+    wanted = wanted_context(model, wishes)
+    terms = Terms(
+        model=model,
+        gpus=gpus,
+        kv=rules.kv,
+        wanted=wanted,
+        workload=wishes.workload,
+        loaded=_loaded(wishes),
+        graphs_beyond=rules.graphs_beyond,
+        kv_pool_bytes=wished_number(wishes, "kv-cache-memory-bytes"),
+    )
+    fixed = _fixed(wishes)
+    splits = tuple(layouts(len(gpus), moe=model.moe is not None, fixed=fixed))
+    if not splits:
+        sizes = " x ".join(f"{name.replace('_', '-')} {size}" for name, size in fixed.items())
+        return (Rejected(sizes, f"GPUs free here: {len(gpus)}; no split of those sizes uses so few", "parallel.gpus"),)
+    found = search(terms, splits, _variations(gpus, wishes, rules), rules.limits_of, speed_of)
+    return _fit(terms, found, wishes, rules) if isinstance(found, Found) else found
+
+
+def _fit(terms: Terms, found: Found, wishes: Wishes, rules: Rules) -> Fit:
+    best = found.best.option
+    by_user = _is_fraction(wished(wishes, "gpu-memory-utilization"))
     return Fit(
-        gpus=tuple(gpu.index for gpu in gpus),
-        parallelism=split,
-        budget=MemoryBudget(capacity, weights, room, GPU_OTHER_BYTES),
-        context=context,
-        why_context=why_context,
+        gpus=best.gpus,
+        parallelism=best.parallelism,
+        budgets=best.budgets,
+        kv_cache=_kv_cache(terms, best),
+        context=best.context,
+        why_context=best.why_context,
         why_kv="what the engine finds free after its profiling run",
-        why_parallel=f"{which} {size_text(model.weights_bytes)} of weights and one sequence of full context",
-        utilization=utilization if utilization < usual and not wished else None,
+        why_parallel=found.because,
+        share=None if by_user or best.share == rules.usual_share else best.share,
+        why_share=_why_share(best, rules.usual_share),
+        max_num_seqs=best.batch.max_num_seqs,
+        speed=found.best.speed,
+        alternatives=found.alternatives,
+        rejected=found.rejected,
     )
 
 
-def _wanted(model: ModelFacts, wishes: Wishes) -> tuple[int, str]:
-    """Tokens of context, 0 where nobody says, and who says so."""
-    wished, limit = wished_number(wishes, "max-model-len"), model.max_position_embeddings
-    if wished:
-        return wished, "yours (--set max-model-len)"
-    return known_or(limit, 0), f"the checkpoint's own ({limit.source.where if isinstance(limit, Known) else limit.why})"
+def _why_share(best: Option, usual: float) -> str:
+    if best.share < usual:
+        return "another process holds part of this GPU; the engine takes its fraction of the whole"
+    return f"the GPUs are wholly free, and {usual:.2f} would leave less KV cache than is wanted"
 
 
-def _context(wanted: int, whose: str, kv_bytes: int, per_token: int) -> tuple[int, str]:
-    if not wanted or not per_token:
-        return wanted, f"{whose}; how many tokens fit is not known"
-    fits = kv_bytes // per_token
-    if fits >= wanted:
-        return wanted, f"{whose}; {fits / wanted:.1f} sequences of it fit the KV cache"
-    step = SHORTEST_CONTEXT if fits >= SHORTEST_CONTEXT else _BLOCK_TOKENS
-    lowered = fits // step * step
-    return (
-        lowered,
-        f"{wanted} tokens, {whose}, need {size_text(wanted * per_token)} of KV cache, {size_text(kv_bytes)} are there",
+def _kv_cache(terms: Terms, best: Option) -> KvCache:
+    """With the band that the share of activations and graphs leaves: they are what a prediction knows least.
+
+    Source: vLLM's logs in tests/captures; of six published runs the budget is off by at most a third of them.
+    """
+    budget, asked = best.fullest, terms.workload.input_tokens + terms.workload.output_tokens
+    band = 0 if terms.kv_pool_bytes else _BAND_BYTES + (budget.activation_bytes + budget.graph_bytes) // 3
+    low, high = (best.cache.tokens(budget.kv_cache_bytes + change, best.context or asked) for change in (-band, band))
+    return KvCache(terms.kv.name, best.cache.bytes_per_token, best.kv_cache_tokens, low, high, best.sequences)
+
+
+def _loaded(wishes: Wishes) -> Loaded:
+    return Loaded(
+        draft=bool(wished(wishes, "speculative-config")),
+        vision=wished(wishes, "language-model-only") != "true",
+        vision_copies=wished(wishes, "mm-encoder-tp-mode") == "data",
     )
 
 
-def wished_number(wishes: Wishes, name: str) -> int:
-    """`--set NAME=N`, 0 when it was not given or is no number (vLLM also takes `8k` and `auto`)."""
-    text = dict(wishes.settings).get(name, "")
-    return int(text) if text.isdecimal() else 0
+_SIZES = {
+    "tensor-parallel-size": "tensor_parallel_size",
+    "pipeline-parallel-size": "pipeline_parallel_size",
+    "data-parallel-size": "data_parallel_size",
+    "decode-context-parallel-size": "decode_context_parallel_size",
+}
 
 
-def _kv_dtype_bytes(wishes: Wishes) -> int:
-    return 1 if dict(wishes.settings).get("kv-cache-dtype", "") in _ONE_BYTE_KV else KV_DTYPE_BYTES
+def _fixed(wishes: Wishes) -> dict[str, int]:
+    fixed = {field: number for name, field in _SIZES.items() if (number := wished_number(wishes, name))}
+    experts = wished(wishes, "enable-expert-parallel")
+    if experts in ("true", "false"):
+        fixed["expert_parallel_size"] = 2 if experts == "true" else 1
+    return fixed
+
+
+def _variations(gpus: Sequence[Gpu], wishes: Wishes, rules: Rules) -> Variations:
+    usual = batch_defaults(gpus[0].total_bytes, gpus[0].name)
+    tokens = wished_number(wishes, "max-num-batched-tokens") or usual.max_num_batched_tokens
+    graphs = wished(wishes, "enforce-eager") != "true"
+    users = wishes.workload.concurrency
+    fewer = 1 << max(3, (2 * users - 1).bit_length()) if users else _SEQUENCES
+    asked = wished_number(wishes, "max-num-seqs")
+    seqs = (asked,) if asked else (max(_SEQUENCES, users), max(users, min(fewer, _SEQUENCES)))
+    batches = tuple(Batch(tokens, each, graphs) for each in dict.fromkeys(seqs))
+    share = wished(wishes, "gpu-memory-utilization")
+    if _is_fraction(share):
+        return Variations((float(share),), batches)
+    free = all(possible_share(gpu, _MOST_UTILIZATION) == _MOST_UTILIZATION for gpu in gpus)
+    shares = (rules.usual_share, _MOST_UTILIZATION) if free and rules.usual_share < _MOST_UTILIZATION else None
+    return Variations(shares or (rules.usual_share,), batches)
 
 
 def _is_fraction(text: str) -> bool:

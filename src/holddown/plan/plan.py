@@ -2,14 +2,18 @@
 
 from dataclasses import dataclass
 
-from holddown.base.evidence import Source
+from holddown.base.evidence import Fact, Source, Unknown
 from holddown.base.finding import Finding
+from holddown.facts.workload import CHAT, Workload
+from holddown.plan.estimate import Speed
+from holddown.plan.memory import MemoryBudget
 from holddown.plan.parallelism import Parallelism
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One decision. name: vLLM's option name without dashes (`max-model-len`), or the engine's own where vLLM has none.
+    """One decision. name: vLLM's option name without dashes (`max-model-len`), or the engine's own where vLLM has none;
+    a name in capitals is an environment variable.
 
     value: as on a command line; `true` / `false` for switches. because: one sentence. alternative: what else
     could be said, empty where there is none. A user's setting has source.kind USER.
@@ -23,32 +27,55 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryBudget:
-    """Per device (GPU, or the machine's RAM on a CPU build), in bytes."""
-
-    capacity_bytes: int
-    weights_bytes: int
-    kv_cache_bytes: int
-    other_bytes: int
-
-    @property
-    def free_bytes(self) -> int:
-        return self.capacity_bytes - self.weights_bytes - self.kv_cache_bytes - self.other_bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that was not taken (an engine build, a tensor parallel size), and the limit that bound it."""
+    """A candidate that was not taken (an engine build, a way to split the model), and the limit that bound it.
+
+    code: dotted and stable. parallelism: None where an engine build as a whole was not taken.
+    """
 
     candidate: str
     why: str
+    code: str = "engine"
+    parallelism: Parallelism | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The next best way of another kind. replicas: that many deployments side by side, each split so.
+
+    Speeds are those of the workload, all replicas together; None where they cannot be predicted.
+    """
+
+    parallelism: Parallelism
+    replicas: int
+    context: int
+    kv_cache_tokens: int
+    single_stream_tok_s: float | None
+    throughput_tok_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """Of the fullest rank. dtype: as `--kv-cache-dtype` names it. tokens: that the cache holds, between low and high;
+    0 where it is not known. sequences: of the workload's length at once, all replicas together."""
+
+    dtype: str
+    bytes_per_token: Fact[int]
+    tokens: int
+    tokens_low: int
+    tokens_high: int
+    sequences: int
+
+
+_NOT_PREDICTED = Unknown("no prediction was asked for")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What will run. engine: its ref, `name@version`. gpus: indices, empty on a CPU build.
 
-    load_bytes: what must be read from disk before the first token; deadlines and estimates rest on it.
+    budget: of the fullest device; per_gpu: of each, in the order of `gpus`. load_bytes: what must be read from disk
+    before the first token; deadlines and estimates rest on it.
     """
 
     model_path: str
@@ -64,6 +91,11 @@ class Plan:
     load_bytes: int
     findings: tuple[Finding, ...]
     rejected: tuple[Rejected, ...]
+    per_gpu: tuple[MemoryBudget, ...] = ()
+    kv_cache: KvCache | None = None
+    speed: Fact[Speed] = _NOT_PREDICTED
+    workload: Workload = CHAT
+    alternatives: tuple[Alternative, ...] = ()
 
     def setting(self, name: str) -> Setting | None:
         return next((setting for setting in self.settings if setting.name == name), None)
@@ -71,7 +103,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """Nothing that is registered here can run it; `rejected` has each candidate with the limit that bound it."""
+    """Nothing that is registered here can run it; `rejected` has each candidate with the limit that bound it.
+
+    do: what would do, one remedy per line.
+    """
 
     what: str
     rejected: tuple[Rejected, ...]

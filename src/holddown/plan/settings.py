@@ -42,9 +42,8 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit) -> list[Setting]:
         add("max-model-len", str(fit.context), fit.why_context, source)
     if fit.parallelism.tensor_parallel_size > 1:
         add("tensor-parallel-size", str(fit.parallelism.tensor_parallel_size), fit.why_parallel, calculated)
-    if fit.utilization is not None:
-        because = "another process holds part of this GPU; the engine takes its fraction of the whole"
-        add("gpu-memory-utilization", f"{fit.utilization:.2f}", because, Source(SourceKind.PROBE, "NVML free memory"))
+    if fit.share is not None:
+        add("gpu-memory-utilization", f"{fit.share:.2f}", fit.why_share, Source(SourceKind.PROBE, "NVML free memory"))
     if known_or(candidate.facts.device, "") == "cpu":
         _cpu(add, fit, calculated)
     if candidate.facts.knows_flag("disable-access-log-for-endpoints"):

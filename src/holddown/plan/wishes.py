@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holddown.facts.engine import Engine, EngineFacts
+from holddown.facts.workload import CHAT, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,12 +11,14 @@ class Wishes:
     """served_model_name: what clients will call it. engine: `NAME` or `NAME@VERSION`, empty for any.
 
     gpus: indices the user named, None for any that is free. settings: `--set`, in order, names without dashes.
+    workload: what will be asked of it; decides between plans that fit.
     """
 
     served_model_name: str
     engine: str = ""
     gpus: tuple[int, ...] | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    workload: Workload = CHAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +27,14 @@ class Candidate:
 
     engine: Engine
     facts: EngineFacts
+
+
+def wished(wishes: Wishes, name: str) -> str:
+    """The value of `--set NAME=VALUE`, the last one where it was given twice; empty when it was not given."""
+    return dict(wishes.settings).get(name, "")
+
+
+def wished_number(wishes: Wishes, name: str) -> int:
+    """`--set NAME=N`, 0 when it was not given or is no number (vLLM also takes `8k` and `auto`)."""
+    text = wished(wishes, name)
+    return int(text) if text.isdecimal() else 0

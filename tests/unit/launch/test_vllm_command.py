@@ -10,7 +10,9 @@ from holddown.base.finding import Severity
 from holddown.facts.engine import EngineFacts, Flag
 from holddown.launch.engines.vllm import command, owned, unknown_flags
 from holddown.launch.spec import Binding, LaunchSpec, SecretEnv
-from holddown.plan.plan import MemoryBudget, Parallelism, Plan, Setting
+from holddown.plan.memory import MemoryBudget
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Plan, Setting
 
 FLAGS = (
     Flag("--max-model-len"),

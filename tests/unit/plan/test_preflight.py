@@ -10,7 +10,9 @@ from holddown.base.units import GIB, MIB
 from holddown.facts.engine import EngineFacts
 from holddown.facts.listeners import ADDRESS_NOT_HERE, HOST_NOT_KNOWN, PORT_NOT_ALLOWED
 from holddown.facts.machine import Cpu, Disk, Gpu, GpuProcess, MachineFacts, Memory, ProcessFacts
-from holddown.plan.plan import MemoryBudget, Parallelism, Plan
+from holddown.plan.memory import MemoryBudget
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Plan
 from holddown.plan.preflight import Ground, preflight
 
 HERE = Source(SourceKind.PROBE, "test")

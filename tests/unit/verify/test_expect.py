@@ -3,7 +3,9 @@
 from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.facts.answers import Ask
 from holddown.facts.model import CheckpointFormat, ModelFacts
-from holddown.plan.plan import MemoryBudget, Parallelism, Plan
+from holddown.plan.memory import MemoryBudget
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Plan
 from holddown.verify.expect import CHECK_NAMES, STOP_TOKENS, Check, Coherence, MaxTokens, Streaming, checks
 
 NONE = Unknown("not said")

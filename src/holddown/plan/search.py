@@ -1,0 +1,228 @@
+"""Which way to run a checkpoint on some GPUs is best for a workload, and what stands against each of the others."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from holddown.base.evidence import Fact, Known
+from holddown.base.units import count_text
+from holddown.plan.estimate import Speed
+from holddown.plan.layouts import kind, layout_text
+from holddown.plan.memory import Batch
+from holddown.plan.option import Option, Terms, option
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Alternative, Rejected
+
+_WORTH_TWICE_THE_GPUS = 1.2
+"""How much faster a plan on twice as many GPUs must be to be taken: less is within the prediction's own error."""
+_ENOUGH_CONTEXT = 32768
+_SAME = 1.03
+"""Two predictions closer than this are equal: the plainer split is taken."""
+_ALTERNATIVES = 3
+
+SpeedOf = Callable[[Option, int], Fact[Speed]]
+"""(option, concurrency) -> its speed at the workload's lengths."""
+LimitsOf = Callable[[Parallelism], Sequence[tuple[str, str]]]
+"""split -> (code, what) of each rule of the engine that forbids it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variations:
+    """What may be varied within one split: shares of a GPU's memory and sizes of a batch, the usual one first."""
+
+    shares: tuple[float, ...]
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    option: Option
+    speed: Fact[Speed]
+
+    @property
+    def throughput(self) -> float:
+        """Tokens per second at the workload; 0 where it cannot be predicted."""
+        return self.speed.value.throughput_tok_s.value if isinstance(self.speed, Known) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    best: Scored
+    because: str
+    alternatives: tuple[Alternative, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def search(
+    terms: Terms, splits: Sequence[Parallelism], variations: Variations, limits_of: LimitsOf, speed_of: SpeedOf
+) -> Found | tuple[Rejected, ...]:
+    """The best option with what speaks against the others, or what speaks against each."""
+    fitting: list[Scored] = []
+    rejected: list[Rejected] = []
+    for split in splits:
+        outcome = _try(terms, split, variations, limits_of)
+        if isinstance(outcome, Rejected):
+            rejected.append(outcome)
+        else:
+            fitting.append(Scored(outcome, speed_of(outcome, _concurrency(terms, outcome))))
+    if not fitting:
+        return tuple(rejected)
+    best, because = _best(terms, fitting)
+    others = [each for each in fitting if each is not best]
+    return Found(
+        best,
+        because,
+        _alternatives(terms, best, others, speed_of),
+        (*rejected, *(_not_best(terms, each, best) for each in others)),
+    )
+
+
+def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: LimitsOf) -> Option | Rejected:
+    """The first variation that holds the wanted context and the workload; failing that, the one that holds most."""
+    limits = limits_of(split)
+    if limits:
+        return Rejected(layout_text(split), "; ".join(what for _, what in limits), limits[0][0], split)
+    outcomes: list[Option] = []
+    refusal: Rejected | None = None
+    for share in variations.shares:
+        for batch in variations.batches:
+            outcome = option(terms, split, share, batch)
+            if isinstance(outcome, Rejected):
+                refusal = outcome
+            elif _whole(terms, outcome):
+                return outcome
+            else:
+                outcomes.append(outcome)
+    if not outcomes:
+        assert refusal is not None
+        return refusal
+    return max(outcomes, key=lambda each: (_meets(terms, each), each.context, each.kv_cache_tokens))
+
+
+def _concurrency(terms: Terms, at: Option) -> int:
+    """Requests in flight: the workload's, never more than have room; all that have for a workload that names none."""
+    asked = terms.workload.concurrency or at.batch.max_num_seqs * at.parallelism.data_parallel_size
+    return max(1, min(asked, at.sequences or asked))
+
+
+def _serves(terms: Terms, at: Option) -> bool:
+    return not at.sequences or at.sequences >= max(1, terms.workload.concurrency)
+
+
+def _meets(terms: Terms, at: Option) -> bool:
+    """The user's context, or of the checkpoint's own as much as most requests ever need; and the workload's room."""
+    asked = terms.workload.input_tokens + terms.workload.output_tokens
+    wanted = terms.wanted.tokens
+    enough = wanted if terms.wanted.by_user else min(wanted, max(_ENOUGH_CONTEXT, 4 * asked))
+    return at.context >= enough and _serves(terms, at)
+
+
+def _best(terms: Terms, fitting: Sequence[Scored]) -> tuple[Scored, str]:
+    """The fastest of those that meet what is asked; more GPUs must pay for themselves.
+
+    The whole context comes before enough of it, and stages or a divided cache only where nothing plainer will do: they
+    cost speed.
+    """
+    plain = [each for each in fitting if _is_plain(each.option.parallelism)]
+    for pool, meets in ((plain, _whole), (plain, _meets), (fitting, _whole), (fitting, _meets)):
+        meeting = [each for each in pool if meets(terms, each.option)]
+        if meeting:
+            return _worth_its_gpus(terms, meeting)
+    most = max(plain or fitting, key=lambda each: (each.option.context, each.option.sequences, each.throughput))
+    return most, "it holds the longest context of all that fit"
+
+
+def _is_plain(split: Parallelism) -> bool:
+    return split.pipeline_parallel_size == 1 and split.decode_context_parallel_size == 1
+
+
+def _whole(terms: Terms, at: Option) -> bool:
+    return at.context == terms.wanted.tokens and _serves(terms, at)
+
+
+def _worth_its_gpus(terms: Terms, meeting: Sequence[Scored]) -> tuple[Scored, str]:
+    counts = sorted({each.option.parallelism.world_size for each in meeting})
+    leaders = [_fastest([each for each in meeting if each.option.parallelism.world_size == count]) for count in counts]
+    best, because = leaders[0], f"the fewest GPUs that hold {_asked_text(terms)}"
+    for leader in leaders[1:]:
+        doublings = math.log2(leader.option.parallelism.world_size / best.option.parallelism.world_size)
+        if best.throughput and leader.throughput / best.throughput >= _WORTH_TWICE_THE_GPUS**doublings:
+            gain = leader.throughput / best.throughput
+            because = f"{gain:.1f} times the throughput of {layout_text(best.option.parallelism)} {_at(terms)}"
+            best = leader
+    return best, because
+
+
+def _fastest(among: Sequence[Scored]) -> Scored:
+    """The plainest of those as fast as the fastest; `among` is in the order of plainness."""
+    most = max(each.throughput for each in among)
+    return next(each for each in among if each.throughput * _SAME >= most)
+
+
+def _asked_text(terms: Terms) -> str:
+    users = terms.workload.concurrency
+    text = "the weights and one sequence of the wanted context"
+    return f"{text} beside {users} users at once" if users else text
+
+
+def _at(terms: Terms) -> str:
+    return f"at {terms.workload.concurrency} users" if terms.workload.concurrency else "with as many as fit"
+
+
+def _not_best(terms: Terms, other: Scored, best: Scored) -> Rejected:
+    at, split = other.option, other.option.parallelism
+    if not _serves(terms, at):
+        what = f"it fits, and holds {at.sequences} of the workload's {terms.workload.concurrency} sequences at once"
+        return Rejected(layout_text(split), what, "plan.sequences", split)
+    if at.context < best.option.context and _whole(terms, best.option):
+        return Rejected(layout_text(split), at.why_context, "plan.context", split)
+    if not other.throughput or not best.throughput:
+        more = split.world_size - best.option.parallelism.world_size
+        what = f"it fits, and takes {more} more GPUs" if more > 0 else "it fits, and is less plain"
+        return Rejected(layout_text(split), what, "plan.gpus", split)
+    ratio = other.throughput / best.throughput
+    what = (
+        f"it fits, with {ratio:.2f} times the throughput {_at(terms)} ({other.throughput:.0f} tok/s) "
+        f"and {count_text(at.kv_cache_tokens)} tokens of KV cache"
+    )
+    return Rejected(layout_text(split), what, "plan.throughput", split)
+
+
+def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of: SpeedOf) -> tuple[Alternative, ...]:
+    """The next best of each other kind, copies side by side among them."""
+    offered = [_alternative(each, 1) for each in others if _meets(terms, each.option)]
+    offered += list(_replicas(terms, [best, *others], speed_of))
+    offered.sort(key=lambda each: -(each.throughput_tok_s or 0))
+    kinds = {(kind(best.option.parallelism), 1, best.option.parallelism.world_size)}
+    kept: list[Alternative] = []
+    for each in offered:
+        this = (kind(each.parallelism), each.replicas, each.parallelism.world_size)
+        if this not in kinds:
+            kinds.add(this)
+            kept.append(each)
+    return tuple(kept[:_ALTERNATIVES])
+
+
+def _replicas(terms: Terms, scored: Sequence[Scored], speed_of: SpeedOf) -> Iterator[Alternative]:
+    for each in scored:
+        copies = len(terms.gpus) // each.option.parallelism.world_size
+        plain = each.option.parallelism.world_size == each.option.parallelism.tensor_parallel_size
+        if copies < 2 or not plain or not _meets(terms, each.option):
+            continue
+        share = max(1, math.ceil(_concurrency(terms, each.option) / copies))
+        speed = speed_of(each.option, share)
+        one = _alternative(replace(each, speed=speed), copies)
+        yield replace(one, throughput_tok_s=one.throughput_tok_s and one.throughput_tok_s * copies)
+
+
+def _alternative(scored: Scored, replicas: int) -> Alternative:
+    at, speed = scored.option, scored.speed
+    known = speed.value if isinstance(speed, Known) else None
+    return Alternative(
+        parallelism=at.parallelism,
+        replicas=replicas,
+        context=at.context,
+        kv_cache_tokens=at.kv_cache_tokens,
+        single_stream_tok_s=known.single_stream_tok_s.value if known else None,
+        throughput_tok_s=known.throughput_tok_s.value if known else None,
+    )
