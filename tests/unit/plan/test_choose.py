@@ -6,7 +6,7 @@ import pytest
 
 from fakes.engine import an_engine, engine_facts
 from fakes.facts import gpu, machine, model
-from holddown.base.evidence import SourceKind, Unknown, from_file, from_probe
+from holddown.base.evidence import SourceKind, Unknown, from_file, from_probe, known_or
 from holddown.base.finding import Severity
 from holddown.base.units import GIB, MIB
 from holddown.facts.engine import Flag
