@@ -162,6 +162,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         budget=fit.budget,
         per_gpu=fit.budgets,
         kv_cache=fit.kv_cache,
+        parallelism_because=fit.why_parallel,
         speed=fit.speed,
         workload=wishes.workload,
         alternatives=fit.alternatives,

@@ -62,18 +62,3 @@ def kind(split: Parallelism) -> tuple[bool, ...]:
         split.decode_context_parallel_size > 1,
         split.pipeline_parallel_size > 1,
     )
-
-
-def layout_text(split: Parallelism) -> str:
-    """`TP8`, `TP4 x PP2`, `TP8 + EP`, `TP8 + DCP8`."""
-    sizes = (
-        ("TP", split.tensor_parallel_size, True),
-        ("PP", split.pipeline_parallel_size, False),
-        ("DP", split.data_parallel_size, False),
-    )
-    text = " x ".join(f"{name}{size}" for name, size, always in sizes if size > 1 or always)
-    if split.expert_parallel_size > 1:
-        text += " + EP"
-    if split.decode_context_parallel_size > 1:
-        text += f" + DCP{split.decode_context_parallel_size}"
-    return text

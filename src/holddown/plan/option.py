@@ -9,7 +9,6 @@ from holddown.facts.kv_cache import KvDtype
 from holddown.facts.machine import Gpu
 from holddown.facts.model import ModelFacts
 from holddown.facts.workload import Workload
-from holddown.plan.layouts import layout_text
 from holddown.plan.memory import (
     CUDA_CONTEXT_BYTES,
     NCCL_BYTES,
@@ -87,7 +86,7 @@ def option(terms: Terms, split: Parallelism, share: float, batch: Batch) -> Opti
     asked = terms.workload.input_tokens + terms.workload.output_tokens
     if context and context < asked and not terms.wanted.by_user:
         what = f"only {context} tokens of context fit; one request of the workload {terms.workload.name} has {asked}"
-        return Rejected(layout_text(split), what, "memory.context", split)
+        return Rejected(split.text, what, "memory.context", split)
     return Option(
         parallelism=split,
         gpus=tuple(gpu.index for gpu in gpus),
@@ -144,9 +143,9 @@ def _no_room(split: Parallelism, budget: MemoryBudget, gpu: Gpu, share: float, l
     capacity = f"{size_text(budget.capacity_bytes)} ({share:.0%} of GPU {gpu.index}, {size_text(gpu.free_bytes)} free)"
     if budget.weights_bytes > budget.capacity_bytes:
         what = f"{size_text(budget.weights_bytes)} of weights per GPU alone exceed {capacity}"
-        return Rejected(layout_text(split), what, "memory.weights", split)
+        return Rejected(split.text, what, "memory.weights", split)
     what = (
         f"{size_text(budget.weights_bytes)} of weights per GPU and {size_text(budget.other_bytes)} beside leave "
         f"{size_text(max(0, budget.kv_cache_bytes))} of KV cache in {capacity}; {size_text(least)} are the least"
     )
-    return Rejected(layout_text(split), what, "memory.kv-cache", split)
+    return Rejected(split.text, what, "memory.kv-cache", split)

@@ -34,3 +34,14 @@ class Parallelism:
     @property
     def world_size(self) -> int:
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+
+    @property
+    def text(self) -> str:
+        """`TP8`, `TP4 x PP2`, `TP8 + EP`, `TP8 + DCP8`."""
+        further = (("PP", self.pipeline_parallel_size), ("DP", self.data_parallel_size))
+        text = f"TP{self.tensor_parallel_size}" + "".join(f" x {name}{size}" for name, size in further if size > 1)
+        if self.expert_parallel_size > 1:
+            text += " + EP"
+        if self.decode_context_parallel_size > 1:
+            text += f" + DCP{self.decode_context_parallel_size}"
+        return text

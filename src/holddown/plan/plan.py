@@ -27,31 +27,43 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What a way to split the model would give at the workload. weights_bytes: of the fullest GPU. Speeds are those of
+    all replicas together, None where they cannot be predicted."""
+
+    weights_bytes: int
+    context: int
+    kv_cache_tokens: int
+    single_stream_tok_s: float | None
+    throughput_tok_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Rejected:
     """A candidate that was not taken (an engine build, a way to split the model), and the limit that bound it.
 
-    code: dotted and stable. parallelism: None where an engine build as a whole was not taken.
+    code: dotted and stable. parallelism: None where an engine build as a whole was not taken. figures: of what fits.
     """
 
     candidate: str
     why: str
     code: str = "engine"
     parallelism: Parallelism | None = None
+    figures: Figures | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The next best way of another kind. replicas: that many deployments side by side, each split so.
-
-    Speeds are those of the workload, all replicas together; None where they cannot be predicted.
-    """
+    """The next best way of another kind. replicas: that many deployments side by side, each split so."""
 
     parallelism: Parallelism
     replicas: int
-    context: int
-    kv_cache_tokens: int
-    single_stream_tok_s: float | None
-    throughput_tok_s: float | None
+    figures: Figures
+
+    @property
+    def text(self) -> str:
+        """`TP8 + EP`, `2 x TP4`."""
+        return self.parallelism.text if self.replicas == 1 else f"{self.replicas} x {self.parallelism.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,7 @@ class Plan:
     rejected: tuple[Rejected, ...]
     per_gpu: tuple[MemoryBudget, ...] = ()
     kv_cache: KvCache | None = None
+    parallelism_because: str = ""
     speed: Fact[Speed] = _NOT_PREDICTED
     workload: Workload = CHAT
     alternatives: tuple[Alternative, ...] = ()

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holddown.base.evidence import Fact, Known
-from holddown.base.units import count_text
 from holddown.plan.estimate import Speed
-from holddown.plan.layouts import kind, layout_text
+from holddown.plan.layouts import kind
 from holddown.plan.memory import Batch
 from holddown.plan.option import Option, Terms, option
 from holddown.plan.parallelism import Parallelism
-from holddown.plan.plan import Alternative, Rejected
+from holddown.plan.plan import Alternative, Figures, Rejected
 
 _WORTH_TWICE_THE_GPUS = 1.2
 """How much faster a plan on twice as many GPUs must be to be taken: less is within the prediction's own error."""
@@ -81,7 +80,7 @@ def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: Li
     """The first variation that holds the wanted context and the workload; failing that, the one that holds most."""
     limits = limits_of(split)
     if limits:
-        return Rejected(layout_text(split), "; ".join(what for _, what in limits), limits[0][0], split)
+        return Rejected(split.text, "; ".join(what for _, what in limits), limits[0][0], split)
     outcomes: list[Option] = []
     refusal: Rejected | None = None
     for share in variations.shares:
@@ -148,7 +147,7 @@ def _worth_its_gpus(terms: Terms, meeting: Sequence[Scored]) -> tuple[Scored, st
         doublings = math.log2(leader.option.parallelism.world_size / best.option.parallelism.world_size)
         if best.throughput and leader.throughput / best.throughput >= _WORTH_TWICE_THE_GPUS**doublings:
             gain = leader.throughput / best.throughput
-            because = f"{gain:.1f} times the throughput of {layout_text(best.option.parallelism)} {_at(terms)}"
+            because = f"{gain:.1f} times the throughput of {best.option.parallelism.text} {_at(terms)}"
             best = leader
     return best, because
 
@@ -170,29 +169,31 @@ def _at(terms: Terms) -> str:
 
 
 def _not_best(terms: Terms, other: Scored, best: Scored) -> Rejected:
+    split = other.option.parallelism
+    code, what = _against(terms, other, best)
+    return Rejected(split.text, what, code, split, _figures(other))
+
+
+def _against(terms: Terms, other: Scored, best: Scored) -> tuple[str, str]:
+    """Code and sentence: what one that fits has less of."""
     at, split = other.option, other.option.parallelism
     if not _serves(terms, at):
-        what = f"it fits, and holds {at.sequences} of the workload's {terms.workload.concurrency} sequences at once"
-        return Rejected(layout_text(split), what, "plan.sequences", split)
+        users = terms.workload.concurrency
+        return "plan.sequences", f"it fits, and holds {at.sequences} of the workload's {users} sequences at once"
     if at.context < best.option.context and _whole(terms, best.option):
-        return Rejected(layout_text(split), at.why_context, "plan.context", split)
+        return "plan.context", at.why_context
     if not other.throughput or not best.throughput:
         more = split.world_size - best.option.parallelism.world_size
-        what = f"it fits, and takes {more} more GPUs" if more > 0 else "it fits, and is less plain"
-        return Rejected(layout_text(split), what, "plan.gpus", split)
+        return "plan.gpus", f"it fits, and takes {more} more GPUs" if more > 0 else "it fits, and is less plain"
     ratio = other.throughput / best.throughput
-    what = (
-        f"it fits, with {ratio:.2f} times the throughput {_at(terms)} ({other.throughput:.0f} tok/s) "
-        f"and {count_text(at.kv_cache_tokens)} tokens of KV cache"
-    )
-    return Rejected(layout_text(split), what, "plan.throughput", split)
+    return "plan.throughput", f"it fits, with {ratio:.2f} times the throughput {_at(terms)}"
 
 
 def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of: SpeedOf) -> tuple[Alternative, ...]:
     """The next best of each other kind, copies side by side among them."""
-    offered = [_alternative(each, 1) for each in others if _meets(terms, each.option)]
+    offered = [Alternative(each.option.parallelism, 1, _figures(each)) for each in others if _meets(terms, each.option)]
     offered += list(_replicas(terms, [best, *others], speed_of))
-    offered.sort(key=lambda each: -(each.throughput_tok_s or 0))
+    offered.sort(key=lambda each: -(each.figures.throughput_tok_s or 0))
     kinds = {(kind(best.option.parallelism), 1, best.option.parallelism.world_size)}
     kept: list[Alternative] = []
     for each in offered:
@@ -204,25 +205,25 @@ def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of
 
 
 def _replicas(terms: Terms, scored: Sequence[Scored], speed_of: SpeedOf) -> Iterator[Alternative]:
+    """Several servers behind one address: nothing is shared, so each takes its part of the requests."""
     for each in scored:
-        copies = len(terms.gpus) // each.option.parallelism.world_size
-        plain = each.option.parallelism.world_size == each.option.parallelism.tensor_parallel_size
-        if copies < 2 or not plain or not _meets(terms, each.option):
+        split = each.option.parallelism
+        copies = len(terms.gpus) // split.world_size
+        if copies < 2 or split.world_size != split.tensor_parallel_size or not _meets(terms, each.option):
             continue
-        share = max(1, math.ceil(_concurrency(terms, each.option) / copies))
-        speed = speed_of(each.option, share)
-        one = _alternative(replace(each, speed=speed), copies)
-        yield replace(one, throughput_tok_s=one.throughput_tok_s and one.throughput_tok_s * copies)
+        part = max(1, math.ceil(_concurrency(terms, each.option) / copies))
+        figures = _figures(replace(each, speed=speed_of(each.option, part)))
+        total = figures.throughput_tok_s * copies if figures.throughput_tok_s else None
+        yield Alternative(split, copies, replace(figures, throughput_tok_s=total))
 
 
-def _alternative(scored: Scored, replicas: int) -> Alternative:
-    at, speed = scored.option, scored.speed
-    known = speed.value if isinstance(speed, Known) else None
-    return Alternative(
-        parallelism=at.parallelism,
-        replicas=replicas,
+def _figures(scored: Scored) -> Figures:
+    at = scored.option
+    speed = scored.speed.value if isinstance(scored.speed, Known) else None
+    return Figures(
+        weights_bytes=max(budget.weights_bytes for budget in at.budgets),
         context=at.context,
         kv_cache_tokens=at.kv_cache_tokens,
-        single_stream_tok_s=known.single_stream_tok_s.value if known else None,
-        throughput_tok_s=known.throughput_tok_s.value if known else None,
+        single_stream_tok_s=speed.single_stream_tok_s.value if speed else None,
+        throughput_tok_s=speed.throughput_tok_s.value if speed else None,
     )

@@ -1,11 +1,11 @@
 """Which splits are looked at."""
 
-from holddown.plan.layouts import kind, layout_text, layouts
+from holddown.plan.layouts import kind, layouts
 from holddown.plan.parallelism import Parallelism
 
 
 def _texts(gpus: int, *, moe: bool = False, **fixed: int) -> list[str]:
-    return [layout_text(split) for split in layouts(gpus, moe=moe, fixed=fixed)]
+    return [split.text for split in layouts(gpus, moe=moe, fixed=fixed)]
 
 
 def test_a_dense_model_on_two_gpus() -> None:
