@@ -21,6 +21,7 @@ DEMO = "demo"
 """The one model that has a name of ours."""
 
 if TYPE_CHECKING:
+    from holddown.app.plan import Doors as PlanDoors
     from holddown.app.prepare import Doors as PrepareDoors
     from holddown.app.supervise import Doors as SupervisorDoors
     from holddown.edges.process.local import LocalProcesses
@@ -220,7 +221,13 @@ def written_folders() -> tuple[str, ...]:
     return str(paths().state), str(run_dirs().parent)
 
 
+def plan_doors(say: ports.Progress) -> "PlanDoors":
+    from holddown.app.plan import Doors as PlanDoors
+
+    return PlanDoors(checkpoints(), engines(), engine_probe(), say)
+
+
 def prepare_doors(doors: UpDoors, say: ports.Progress) -> "PrepareDoors":
     from holddown.app.prepare import Doors as PrepareDoors
 
-    return PrepareDoors(checkpoints(), doors.host, engines(), engine_probe(), doors.store, say)
+    return PrepareDoors(plan_doors(say), doors.host, doors.store)

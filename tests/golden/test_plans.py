@@ -20,7 +20,7 @@ from holddown.facts.machine import Disk, MachineFacts
 from holddown.facts.model import ModelFacts
 from holddown.launch.engines import adapter
 from holddown.launch.spec import Binding
-from holddown.plan.choose import plan
+from holddown.plan.choose import Site, plan
 from holddown.plan.plan import NoPlan
 from holddown.plan.preflight import Ground, preflight
 from holddown.plan.wishes import Candidate, Wishes
@@ -56,7 +56,7 @@ def story(folder: Path) -> Story:
 
 
 def told(of: Story) -> str:
-    planned = plan(of.model, of.machine, of.candidates, of.wishes, {})
+    planned = plan(of.model, Site(of.machine), of.candidates, of.wishes)
     if isinstance(planned, NoPlan):
         return no_plan_text(planned) + "\n"
     chosen: Candidate = next(each for each in of.candidates if each.engine.ref == planned.engine)

