@@ -191,12 +191,20 @@ _ROWS = (
 _UNKNOWN_NAME = Place(Component.OTHER, Split.REPLICATED)
 
 
-def place(module: str) -> Place:
-    """module: as `tensor_name` gives it, or any name whose numbers are `*` and whose `.weight` is cut off.
+def role(module: str) -> Place:
+    """What the weight does, whether or not it is a draft layer's.
 
-    A draft layer that has no word of its own in its name is told by its number: `draft_layers`.
+    module: as `tensor_name` gives it, or any name whose numbers are `*` and whose `.weight` is cut off.
     """
-    found = next((row.place for row in _ROWS if row.pattern.fullmatch(module)), _UNKNOWN_NAME)
+    return next((row.place for row in _ROWS if row.pattern.fullmatch(module)), _UNKNOWN_NAME)
+
+
+def place(module: str) -> Place:
+    """As `role`, with everything that has a draft's word in its name under MTP.
+
+    A draft layer without a word of its own (DeepSeek V3's decoder layer 61) is told by number: `draft_layers`.
+    """
+    found = role(module)
     return as_draft(found) if _DRAFT.fullmatch(module) and found.component is not Component.VISION else found
 
 
