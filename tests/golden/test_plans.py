@@ -14,7 +14,7 @@ import pytest
 from holddown.base.codec import load
 from holddown.base.finding import Finding
 from holddown.cli.output import findings_text
-from holddown.explain.why import no_plan_text, plan_text
+from holddown.explain.plan_text import no_plan_text, plan_text
 from holddown.facts.engine import Engine
 from holddown.facts.machine import Disk, MachineFacts
 from holddown.facts.model import ModelFacts

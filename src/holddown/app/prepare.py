@@ -17,7 +17,7 @@ from holddown.plan.choose import Site
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
 from holddown.plan.wishes import Candidate, Wishes
-from holddown.remember.record import Deployment
+from holddown.remember.record import Deployment, gpu_claims
 
 FIRST_PORT = 8000
 _PORTS_TRIED = 100
@@ -68,7 +68,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     inspection = doors.planning.checkpoints.inspect(request.path)
     machine = doors.host.facts((inspection.model.path, *folders))
     active = doors.store.all(active_only=True)
-    site = Site(machine, {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus})
+    site = Site(machine, gpu_claims(active))
     planned = planning.plan_of(inspection, site, request.wishes, doors.planning)
     if isinstance(planned, NoPlan):
         return planned

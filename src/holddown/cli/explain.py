@@ -6,7 +6,7 @@ from holddown.base.errors import UsageError
 from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, findings_text, json_option
 from holddown.cli.views import status_text
-from holddown.explain.why import plan_text, setting_lines
+from holddown.explain.plan_text import plan_text, setting_lines
 
 
 @click.command(name="explain")

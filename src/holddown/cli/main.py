@@ -13,6 +13,7 @@ from holddown.cli.output import error_json, show_error
 VERBS = {
     "inspect": "What a checkpoint directory or GGUF file is.",
     "node": "What this machine is, and who holds its GPUs.",
+    "plan": "How a checkpoint should run on a machine, and how fast.",
     "engine": "Install, add, list and remove engine environments.",
     "fetch": "Get the small demo chat model.",
     "up": "Plan, launch, verify, measure and release a deployment.",

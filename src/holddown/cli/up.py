@@ -20,8 +20,11 @@ from holddown.base.errors import UsageError
 from holddown.base.finding import Finding, Severity, blocking
 from holddown.cli.deployments import attended
 from holddown.cli.output import answer, finding_text, findings_text, json_option, progress
+from holddown.cli.settings import gpu_indices, settings_of
 from holddown.cli.views import released_text
-from holddown.explain.why import no_plan_text, plan_text
+from holddown.cli.workload import workload_of, workload_options
+from holddown.explain.plan_text import no_plan_text, plan_text
+from holddown.facts.workload import Workload
 from holddown.launch.lifecycle import State
 from holddown.plan.plan import NoPlan
 from holddown.plan.wishes import Wishes
@@ -44,6 +47,7 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without an API key.")
 @click.option("--skip-check", multiple=True, type=click.Choice(CHECK_NAMES), help="Release without this check.")
 @click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help="An engine setting of yours; it wins.")
+@workload_options
 @click.option("--replace", is_flag=True, help="Stop the deployment that is up under this name first.")
 @click.option("--detach/--no-detach", default=True, help="Whether Ctrl-C leaves it coming up, or stops it.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and the exact command, and start nothing.")
@@ -54,7 +58,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     PATH is a checkpoint directory, a GGUF file, a repository id in the local hub cache, or `demo`.
     """
-    words = _Words(**options)
+    words = _Words(workload=workload_of(options), **options)
     as_json = words.as_json
     request = _request(words)
     doors = attended()
@@ -93,6 +97,7 @@ class _Words:
     insecure: bool
     skip_check: tuple[str, ...]
     settings: tuple[str, ...]
+    workload: Workload
     replace: bool
     detach: bool
     dry_run: bool
@@ -115,8 +120,9 @@ def _request(words: _Words) -> Request:
         wishes=Wishes(
             served_model_name=name,
             engine=words.engine,
-            gpus=None if words.gpus is None else _indices(words.gpus),
-            settings=tuple(_setting(text) for text in words.settings),
+            gpus=None if words.gpus is None else gpu_indices(words.gpus),
+            settings=settings_of(words.settings),
+            workload=words.workload,
         ),
         host=words.host,
         port=words.port,
@@ -128,24 +134,6 @@ def _request(words: _Words) -> Request:
 
 def _name_of(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name.removesuffix(".gguf")).strip("-._") or "model"
-
-
-def _indices(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    indices = tuple(int(part) for part in parts if part.isdecimal())
-    if len(set(indices)) != len(parts):
-        raise UsageError(f"--gpus {text} is no list of GPU indices", code="usage.gpus", do="--gpus 0,1")
-    return indices
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    name = name.strip().removeprefix("--")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
-        raise UsageError(f"--set {text} names no setting", code="usage.set", do="--set max-model-len=8192")
-    if not name.isupper():
-        name = name.replace("_", "-")
-    return name, value if equals else "true"
 
 
 def _key_file(path: str | None) -> str:

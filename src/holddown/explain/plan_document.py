@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holddown.base.evidence import Known, Unknown, known_or
+from holddown.base.evidence import Known, Unknown
 from holddown.base.finding import Finding
 from holddown.launch.spec import LaunchSpec
 from holddown.plan.estimate import Estimate, Share
@@ -212,11 +212,12 @@ def _components(budget: MemoryBudget) -> dict[str, int]:
 def _memory(plan: Plan) -> MemoryPart:
     fullest, kv = plan.budget, plan.kv_cache
     known = kv is not None and kv.tokens > 0
+    per_token = kv.bytes_per_token if kv else None
     return MemoryPart(
         weights_bytes=fullest.weights_bytes,
         weights_by_component=_components(fullest),
         kv_cache_dtype=kv.dtype if kv else "",
-        kv_bytes_per_token=known_or(kv.bytes_per_token, None) if kv else None,  # type: ignore[arg-type]
+        kv_bytes_per_token=per_token.value if isinstance(per_token, Known) else None,
         kv_cache_bytes=fullest.kv_cache_bytes,
         kv_cache_tokens=kv.tokens if kv and known else None,
         kv_cache_tokens_low=kv.tokens_low if kv and known else None,

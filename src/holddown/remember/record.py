@@ -1,6 +1,7 @@
 """The words of a record. A deployment's birth never changes; its status does; its events are only ever appended."""
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holddown.base.evidence import SourceKind
@@ -168,3 +169,8 @@ class Entry:
     seq: int
     at: float
     happening: Happening
+
+
+def gpu_claims(active: Iterable[Deployment]) -> dict[int, str]:
+    """GPU index -> the deployment of ours that uses it."""
+    return {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}

@@ -1,0 +1,117 @@
+"""`holddown plan`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holddown import wiring
+from holddown.app.plan import Planned, plan
+from holddown.base.codec import load
+from holddown.base.errors import MachineError, UsageError
+from holddown.base.evidence import Known, Source, SourceKind
+from holddown.base.finding import blocking
+from holddown.cli.output import answer, findings_text, json_option, progress
+from holddown.cli.settings import gpu_indices, settings_of
+from holddown.cli.workload import workload_of, workload_options
+from holddown.explain.plan_document import plan_document
+from holddown.explain.plan_text import no_plan_text, plan_text
+from holddown.facts.machine import MachineFacts
+from holddown.launch.spec import Binding
+from holddown.plan.choose import Site
+from holddown.plan.fabric import named_fabric, usual_fabric
+from holddown.plan.named_machine import named_gpus, named_machine
+from holddown.plan.plan import NoPlan
+from holddown.plan.wishes import Wishes
+from holddown.remember.record import gpu_claims
+from holddown.tables.load import gpu_row
+
+
+@click.command(short_help="How a checkpoint should run on a machine, and how fast.")
+@click.argument("path")
+@click.option(
+    "--node", "node_file", metavar="FILE", help="Plan for the machine that `node --json` wrote down."
+)
+@click.option("--gpus", metavar="GPUS", help="Plan for these, `8x H200 SXM`; or indices of a machine's, `0,1`.")
+@click.option("--fabric", metavar="NAME", help="What connects them: nvlink, pcie-switch, pcie-dual-socket, ...")
+@click.option("--engine", default="", metavar="NAME[@VERSION]", help="Which build; also one not installed here.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the engine that is fixed.")
+@click.option("--name", "name", default="", help="What clients will call the model.")
+@workload_options
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, **words: Any) -> None:
+    """How the checkpoint at PATH should run, from its headers alone: split, memory, context, speed, and
+    the exact command with a because for every flag.
+
+    PATH is what `inspect` takes, or a directory that holds only config.json. Without --node and --gpus the plan is
+    for this machine. Nothing is started. Exit code 1 when there is no plan.
+    """
+    workload = workload_of(words)
+    as_json, path = words["as_json"], wiring.checkpoint_path(words["path"])
+    site, indices = _site(words["node_file"], words["gpus"], words["fabric"])
+    wishes = Wishes(
+        served_model_name=words["name"] or Path(path).resolve().name.removesuffix(".gguf"),
+        engine=words["engine"],
+        gpus=indices,
+        settings=settings_of(words["settings"]),
+        workload=workload,
+    )
+    planned = plan(path, site, wishes, wiring.plan_doors(_quiet))
+    if isinstance(planned, NoPlan):
+        answer(plan_document(planned), no_plan_text(planned), as_json=as_json)
+        ctx.exit(1)
+    spec = planned.command(Binding())
+    answer(plan_document(planned.plan, spec), _text(planned), as_json=as_json)
+    if blocking(planned.plan.findings):
+        ctx.exit(1)
+
+
+def _quiet(line: str) -> None:
+    """A plan takes less than a second: only what takes longer, asking a build for the first time, is said."""
+    if not line.startswith("inspecting"):
+        progress(line)
+
+
+def _text(planned: Planned) -> str:
+    text = plan_text(planned.plan, planned.command(Binding()))
+    findings = findings_text((*planned.inspection.findings, *planned.plan.findings))
+    return f"{text}\n\n{findings}" if findings else text
+
+
+def _site(node_file: str | None, gpus: str | None, fabric: str | None) -> tuple[Site, tuple[int, ...] | None]:
+    """Where to plan for, and which of its GPUs the user named. Raises: UsageError, MachineError."""
+    if gpus is not None and not re.fullmatch(r"[\d,\s]+", gpus):
+        if node_file is not None:
+            what = "--node names a machine and --gpus another"
+            raise UsageError(what, code="usage.gpus", do="leave one out, or --gpus 0,1 for some of the machine's")
+        count, row = named_gpus(gpus)
+        between = named_fabric(fabric, row) if fabric else usual_fabric(row)
+        source = Source(
+            SourceKind.USER if fabric else SourceKind.TABLE, fabric or f"what {row.name} boxes usually have"
+        )
+        return Site(named_machine(count, row, between), {}, Known(between, source)), None
+    machine = _snapshot(node_file) if node_file else wiring.host().facts()
+    indices = None if gpus is None else gpu_indices(gpus)
+    claims = {} if node_file else gpu_claims(wiring.store().all(active_only=True))
+    if fabric is None:
+        return Site(machine, claims), indices
+    if not machine.gpus:
+        raise UsageError(f"--fabric {fabric}: there are no GPUs", code="usage.fabric", seen=machine.gpus_because)
+    between = named_fabric(fabric, gpu_row(machine.gpus[0].name))
+    return Site(machine, claims, Known(between, Source(SourceKind.USER, f"--fabric {fabric}"))), indices
+
+
+def _snapshot(file: str) -> MachineFacts:
+    do = "holddown node --json > FILE   on that machine"
+    try:
+        return load(MachineFacts, json.loads(Path(file).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read", code="usage.node", seen=str(error), do=do) from error
+    except (ValueError, RecursionError) as error:
+        seen = str(error) if len(str(error)) < 300 else f"{str(error)[:300]} ..."
+        raise MachineError(
+            f"{file} is no description of a machine", code="machine.snapshot", seen=seen, do=do
+        ) from error

@@ -1,0 +1,35 @@
+"""What people would rather look at than read, as text."""
+
+from holddown.explain.drawing import bar, columns, stacked
+
+
+def test_columns_stand_under_one_another() -> None:
+    """Words at the left, figures at the right, nothing after the last cell."""
+    rows = [("SPLIT", "TOKENS", "WHY"), ("TP8", "190 K", "taken"), ("TP4 + EP", "5 K", "")]
+    assert columns(rows, right=frozenset({1})) == [
+        "SPLIT     TOKENS  WHY",
+        "TP8        190 K  taken",
+        "TP4 + EP     5 K",
+    ]
+
+
+def test_a_bar_is_as_long_as_its_fraction() -> None:
+    """In eighths of a cell, and never longer than it may be."""
+    assert bar(0.5, 10) == "█████"
+    assert bar(0.55, 10) == "█████▌"
+    assert bar(7.0, 4) == "████"
+    assert bar(0.0, 4) == ""
+
+
+def test_parts_fill_the_bar_and_the_rest_stays_blank() -> None:
+    """Half, a quarter, a quarter free."""
+    text, fills = stacked([("weights", 50), ("kv", 25)], 100, 8)
+    assert text == "████▓▓  "
+    assert fills == ["█", "▓"]
+
+
+def test_a_small_part_is_seen_all_the_same() -> None:
+    """One percent of eight cells is a cell, and the bar stays as wide as it is."""
+    text, _ = stacked([("weights", 98), ("graphs", 1), ("context", 1)], 100, 8)
+    assert "▓" in text
+    assert len(text) == 8
