@@ -43,10 +43,23 @@ class AllReduceCurve:
 
 
 @dataclass(frozen=True, slots=True)
+class FabricVariable:
+    """An environment variable of NCCL. otherwise: what to do where it turns out wrong."""
+
+    name: str
+    value: str
+    because: str
+    otherwise: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class FabricRow:
-    """name: `nvlink4`, `pcie5-dual-socket`, ... title: for people. curves: one per number of GPUs that is known."""
+    """name: `nvlink4`, `pcie5-dual-socket`, ... title: for people. curves: one per number of GPUs that is known.
+    environment: what several ranks over it need."""
 
     name: str
     title: str
     aliases: tuple[str, ...]
     curves: tuple[AllReduceCurve, ...]
+    environment: tuple[FabricVariable, ...] = ()
