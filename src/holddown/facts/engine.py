@@ -1,6 +1,7 @@
 """What an installed engine is and takes, read from its own files."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
@@ -73,7 +74,8 @@ class EngineFacts:
     `quant_method` names them, with those that an installed plug-in adds. gpu_memory_utilization: its own default.
     quantization_minimums: of the methods that name one. kv_cache_dtypes: values of `--kv-cache-dtype`.
     gone_architectures: those that earlier versions had. without_pipeline: architectures whose code cannot be split
-    into pipeline stages.
+    into pipeline stages. kv_quantization_followed: quantisation tools whose wish for the KV cache it follows when the
+    dtype is `auto`. kv_flag_wins: an explicit `--kv-cache-dtype` beats what a compressed-tensors checkpoint asks for.
     """
 
     version: str
@@ -96,6 +98,8 @@ class EngineFacts:
     quantization_minimums: tuple[MinimumCapability, ...] = ()
     gone_architectures: tuple[GoneArchitecture, ...] = ()
     without_pipeline: Fact[tuple[str, ...]] = _NOT_READ
+    kv_quantization_followed: tuple[str, ...] = ()
+    kv_flag_wins: bool = True
 
     def knows_flag(self, name: str) -> bool:
         """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""
@@ -103,6 +107,7 @@ class EngineFacts:
         return any(flag.name.lstrip("-").replace("_", "-") == wanted for flag in self.flags)
 
 
+@lru_cache(maxsize=256)
 def version_key(version: str) -> Version:
     """Orders versions by age: 0.9.2 < 0.16.0.dev5 < 0.16.0rc1 < 0.16.0 = 0.16.0+cpu < 0.32.0.
 

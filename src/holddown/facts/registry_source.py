@@ -151,3 +151,28 @@ def _inherits(name: str, bases: Mapping[str, set[str]], seen: frozenset[str]) ->
     if name == _PIPELINE:
         return True
     return any(_inherits(base, bases, seen | {name}) for base in bases.get(name, ()) if base not in seen)
+
+
+def reads_modelopt_kv(torch_utils: ast.Module) -> bool:
+    """Whether `--kv-cache-dtype auto` becomes what a ModelOpt checkpoint asks for.
+
+    Source: vLLM 0.16.0 to 0.33.0 utils/torch_utils.py get_kv_cache_quant_algo_string; 0.11.0 has no such function.
+    """
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name == "get_kv_cache_quant_algo_string" for node in torch_utils.body
+    )
+
+
+def kv_flag_wins(attention: ast.Module) -> bool:
+    """Whether the layer's `kv_cache_dtype = "fp8"` for a checkpoint's kv_cache_scheme is only done under `auto`.
+
+    Source: vLLM model_executor/layers/attention/attention.py: unconditional in 0.16.0 and 0.19.1.
+    """
+    for node in ast.walk(attention):
+        if isinstance(node, ast.If) and "kv_cache_scheme" in ast.unparse(node.test) and _sets_fp8(node.body):
+            return "kv_cache_dtype == 'auto'" in ast.unparse(node.test)
+    return True
+
+
+def _sets_fp8(body: list[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Assign) and ast.unparse(node) == "kv_cache_dtype = 'fp8'" for node in body)

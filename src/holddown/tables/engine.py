@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from holddown.facts.engine import EngineFacts
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -53,6 +55,36 @@ class PhaseLine:
 
 
 @dataclass(frozen=True, slots=True)
+class KvRewrite:
+    """What the engine makes of a value of `--kv-cache-dtype` in code that declares nothing.
+
+    architecture: by its code for this one, before a backend is chosen. backend: by this one, after it is chosen. One
+    of the two is empty. since, until: first and last version, until empty where it goes on. compute_capabilities: empty
+    for all.
+    """
+
+    architecture: str
+    backend: str
+    given: tuple[str, ...]
+    becomes: str
+    compute_capabilities: tuple[str, ...]
+    since: str
+    until: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackendLimit:
+    """What an attention backend refuses only when it is built, after it was chosen."""
+
+    backend: str
+    kv_cache_dtypes: tuple[str, ...]
+    compute_capabilities: tuple[str, ...]
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class EngineTable:
     """kind: the adapter. package: what Python imports. cpu_kv_bytes_since: the first version whose CPU build takes
     the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable. twins_since: the first version
@@ -68,3 +100,13 @@ class EngineTable:
     gone_flags: tuple[GoneFlag, ...]
     owned_flags: tuple[OwnedFlag, ...]
     phases: tuple[PhaseLine, ...]
+    kv_rewrites: tuple[KvRewrite, ...] = ()
+    backend_limits: tuple[BackendLimit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBuild:
+    """A release that need not be installed. source: the package that its facts were read from."""
+
+    source: str
+    facts: EngineFacts

@@ -2,19 +2,25 @@
 an error, so that a misspelt row cannot silently do nothing."""
 
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cattrs import BaseValidationError, Converter, transform_error
 
-from holddown.tables.engine import EngineTable
+from holddown.base.codec import loads
+from holddown.base.errors import UsageError
+from holddown.facts.engine import Engine, EngineFacts, version_key
+from holddown.tables.engine import EngineTable, RecordedBuild
+from holddown.tables.family import Families, Family
 from holddown.tables.gpu import FabricRow, GpuRow
 from holddown.tables.named import the_row
 
 T = TypeVar("T")
 
 _FOLDER = Path(__file__).parent
+_RECORDED = "engines/recorded"
 
 
 def _exactly(type_: type[T]) -> Any:
@@ -85,3 +91,58 @@ def gpu_row(name: str) -> GpuRow:
 def fabric_row(name: str) -> FabricRow:
     """The fabric of this name, or of these words. Raises: UsageError with near names."""
     return the_row(fabric_rows(), name, "fabric")
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    """Every family of models that has a row."""
+    return load_table(Families, "families.toml").families
+
+
+def families_of(architectures: Iterable[str], model_type: str) -> tuple[Family, ...]:
+    """The rows that these models may be of: more than one where only the chat template tells."""
+    names = set(architectures)
+    return tuple(
+        row
+        for row in families()
+        if names.intersection(row.architectures) and (not row.model_types or model_type in row.model_types)
+    )
+
+
+# --- builds that are recorded, not installed ---------------------------------------------------------------------
+
+
+def recorded_versions(kind: str) -> tuple[str, ...]:
+    """The versions of this engine whose facts are recorded, oldest first."""
+    found = [path.stem.removeprefix(f"{kind}-") for path in (_FOLDER / _RECORDED).glob(f"{kind}-*.json")]
+    return tuple(sorted(found, key=version_key))
+
+
+@cache
+def recorded_build(kind: str, version: str) -> RecordedBuild:
+    """What was read from the published package. Raises: FileNotFoundError, ValueError."""
+    path = _FOLDER / _RECORDED / f"{kind}-{version}.json"
+    return loads(RecordedBuild, path.read_text(encoding="utf-8"))
+
+
+def recorded_engines() -> tuple[Engine, ...]:
+    """Every recorded build as an engine that is not installed here, oldest first; no file is read for it."""
+    kinds = [table.kind for table in engine_tables()]
+    return tuple(_recorded(kind, version) for kind in kinds for version in recorded_versions(kind))
+
+
+def recorded_engine(name: str, version: str) -> tuple[Engine, EngineFacts]:
+    """A recorded build with its facts. name: the engine's kind. Raises: UsageError naming those there are."""
+    if version not in recorded_versions(name):
+        there = ", ".join(engine.ref for engine in recorded_engines())
+        raise UsageError(
+            f"nothing is recorded of {name}@{version}",
+            code="engine.not-recorded",
+            seen=f"recorded: {there}",
+            do=f"holddown engine install {name}@{version}",
+        )
+    return _recorded(name, version), recorded_build(name, version).facts
+
+
+def _recorded(kind: str, version: str) -> Engine:
+    return Engine(kind, version, kind, "", "", managed=False, registered_at=0.0, recorded=True)

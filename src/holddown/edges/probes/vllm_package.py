@@ -18,11 +18,13 @@ from holddown.facts.engine_source import (
     read_literal,
 )
 from holddown.facts.registry_source import (
+    kv_flag_wins,
     read_dict_keys,
     read_gone_architectures,
     read_minimum_capabilities,
     read_registered,
     read_without_pipeline,
+    reads_modelopt_kv,
 )
 from holddown.facts.static_modules import Source
 
@@ -30,6 +32,7 @@ ARGUMENTS = "engine/arg_utils.py"
 REGISTRY = "model_executor/models/registry.py"
 _QUANTIZATION = "model_executor/layers/quantization/__init__.py"
 _CACHE_CONFIG = "config/cache.py"
+_ATTENTION = "model_executor/layers/attention/attention.py"
 
 
 def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
@@ -58,6 +61,8 @@ def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
         quantization_minimums=read_minimum_capabilities(Source(modules.module)),
         gone_architectures=read_gone_architectures(registry) if registry else (),
         without_pipeline=_without_pipeline(package, registry),
+        kv_quantization_followed=_followed(modules),
+        kv_flag_wins=kv_flag_wins(attention) if (attention := modules.tree(_ATTENTION)) else True,
     )
 
 
@@ -147,6 +152,13 @@ def _reasoning_parsers(modules: _Modules) -> Fact[tuple[str, ...]]:
 
 def _registered(names: tuple[str, ...], where: str) -> Fact[tuple[str, ...]]:
     return from_file(names, where) if names else Unknown(f"{where} registers none that can be read")
+
+
+def _followed(modules: _Modules) -> tuple[str, ...]:
+    """compressed-tensors is followed by every version that keeps its attention layer in this file."""
+    torch_utils = modules.tree("utils/torch_utils.py")
+    modelopt = ("modelopt",) if torch_utils and reads_modelopt_kv(torch_utils) else ()
+    return (*modelopt, "compressed-tensors") if modules.tree(_ATTENTION) else modelopt
 
 
 def _without_pipeline(package: Path, registry: ast.Module | None) -> Fact[tuple[str, ...]]:

@@ -1,0 +1,351 @@
+"""Whether an engine build can run a model's attention on a compute capability, and with which KV cache.
+
+`kv_choices(model, facts, compute_capability, wish, split)` answers for one split; it asks tables in memory only, so it
+may be called for every candidate. Beside it: `plan/build_fit.py` `build_findings` (architecture, GGUF, quantisation),
+`plan/limits.py` `parallel_limits`, `plan/parsers.py` `parser_settings`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holddown.base.evidence import Known, Source, SourceKind, Unknown, known_or
+from holddown.base.finding import Finding, Severity
+from holddown.facts.attention_backends import AttentionBackends, AttentionQuery, BackendAnswer, answer
+from holddown.facts.engine import EngineFacts, version_key
+from holddown.facts.kv_cache import BF16, FP8, FP8_DS_MLA, KvDtype, kv_bytes_per_token
+from holddown.facts.model import ModelFacts
+from holddown.plan.attention_query import attention_layers, is_latent
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.plan import Setting
+from holddown.tables.engine import KvRewrite
+from holddown.tables.load import engine_table, recorded_build, recorded_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user set; empty where nothing."""
+
+    kv_cache_dtype: str = ""
+    attention_backend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KvChoice:
+    """A value of `--kv-cache-dtype` that works. stored: what the cache then holds.
+
+    backends: the one that the build takes, for each kind of attention layer. refused: what the ones tried before them
+    say.
+    """
+
+    dtype: str
+    stored: KvDtype
+    backends: tuple[str, ...]
+    refused: tuple[BackendAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvRefusal:
+    """A value that does not work, with what every backend says to it. kind: of layers."""
+
+    dtype: str
+    kind: str
+    answers: tuple[BackendAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvAnswer:
+    """chosen: what the plan should rest on, None where nothing works. setting: what must be set for it, None where
+    `auto` does it. choices: all that work, `auto` first. findings: block where nothing works."""
+
+    chosen: KvChoice | None
+    setting: Setting | None
+    choices: tuple[KvChoice, ...]
+    refusals: tuple[KvRefusal, ...]
+    findings: tuple[Finding, ...]
+
+    def choice(self, dtype: str) -> KvChoice | None:
+        return next((each for each in self.choices if each.dtype == dtype), None)
+
+
+_KV_DTYPE = "kv_cache_dtype not supported"
+
+_STORED = {
+    "auto": BF16,
+    "bfloat16": BF16,
+    "float16": KvDtype("float16", 2),
+    "fp8": FP8,
+    "fp8_e4m3": FP8,
+    "fp8_e5m2": KvDtype("fp8_e5m2", 1),
+    "fp8_ds_mla": FP8_DS_MLA,
+    "nvfp4": KvDtype("nvfp4", 0.5625),
+    "nvfp4_ds_mla": KvDtype("nvfp4_ds_mla", 0.5625, 352),
+}
+"""What the cache holds for each value whose size is known. Half a byte and one scale byte for 16 numbers of nvfp4.
+
+Source: vLLM 0.33.0 v1/kv_cache_interface.py FullAttentionSpec, MLAAttentionSpec.
+"""
+
+
+def kv_choices(
+    model: ModelFacts, facts: EngineFacts, compute_capability: str, wish: Wish, split: Parallelism
+) -> KvAnswer:
+    """The KV cache dtypes that at least one attention backend of this build takes for every kind of this model's
+    layers, and which of them the plan must set.
+
+    compute_capability: `12.0`, or `cpu`. The precision is never lowered by itself: FP8 for a checkpoint that does not
+    ask for it is among the choices and not chosen.
+    """
+    return _Question(model, facts, compute_capability, wish, split).answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    model: ModelFacts
+    facts: EngineFacts
+    compute_capability: str
+    wish: Wish
+    split: Parallelism
+
+    def answer(self) -> KvAnswer:
+        backends = self.facts.attention_backends
+        layers = attention_layers(self.model, self.compute_capability, "auto", self.split)
+        if isinstance(backends, Unknown):
+            return self._unasked(backends.why)
+        if isinstance(layers, Unknown):
+            return self._unasked(layers.why)
+        results = [self.ask(dtype) for dtype in ("auto", *self._words())]
+        choices = tuple(each for each in results if isinstance(each, KvChoice))
+        refusals = tuple(each for each in results if isinstance(each, KvRefusal))
+        if self.wish.kv_cache_dtype:
+            return self._wished(choices, refusals)
+        auto = next((each for each in choices if each.dtype == "auto"), None)
+        if auto is not None:
+            return KvAnswer(auto, None, choices, refusals, ())
+        if self._flag_wins():
+            for choice in choices:  # an FP8 layout that the checkpoint's wish did not name, else a wider cache
+                if self._asks_fp8() and choice.stored.element_bytes == FP8.element_bytes:
+                    return KvAnswer(choice, self._other_layout(choice, refusals[0]), choices, refusals, ())
+            for choice in choices:
+                if choice.stored.element_bytes >= BF16.element_bytes:
+                    return KvAnswer(choice, self._raised(choice, refusals[0]), choices, refusals, ())
+        return KvAnswer(None, None, choices, refusals, (self._none(refusals),))
+
+    def ask(self, dtype: str) -> KvChoice | KvRefusal:
+        """What the build does with this value of `--kv-cache-dtype`."""
+        backends = self.facts.attention_backends
+        assert isinstance(backends, Known)
+        asked = self._before(self._followed(dtype))
+        layers = attention_layers(self.model, self.compute_capability, asked, self.split)
+        chosen: list[str] = []
+        refused: list[BackendAnswer] = []
+        stored = _STORED.get(asked, BF16)
+        for each in known_or(layers, ()):
+            answers = _answers(backends.value, each.query, self.wish.attention_backend)
+            answers = tuple(self._limited(answer, asked) for answer in answers)
+            taken = next((index for index, answer in enumerate(answers) if not answer.reasons), None)
+            if taken is None:
+                return KvRefusal(dtype, each.kind, answers)
+            chosen.append(answers[taken].name)
+            refused += answers[:taken]
+            stored = self._after(asked, answers[taken].name)
+        return KvChoice(dtype, stored, tuple(chosen), tuple(refused))
+
+    # --- what the engine makes of the value --------------------------------------------------------------------
+
+    def _words(self) -> tuple[str, ...]:
+        """Values worth asking about: of 16-bit floats only the model's own, since 0.33 refuses another."""
+        own = "float16" if known_or(self.model.dtype, "") == "float16" else "bfloat16"
+        others = {"auto", "float16", "bfloat16"} - {own}
+        layouts = set() if is_latent(self.model) else {"fp8_ds_mla", "nvfp4_ds_mla"}
+        return tuple(word for word in self.facts.kv_cache_dtypes if word in _STORED and word not in others | layouts)
+
+    def _asks_fp8(self) -> bool:
+        return known_or(self.model.kv_cache_quantization, "none").startswith("fp8")
+
+    def _method(self) -> str:
+        return known_or(self.model.quantization, "")
+
+    def _followed(self, dtype: str) -> str:
+        """What the checkpoint's own wish makes of the value.
+
+        Source: vLLM 0.16.0 to 0.33.0 utils/torch_utils.py get_kv_cache_quant_algo_string (ModelOpt, only for auto);
+        model_executor/layers/attention/attention.py (compressed-tensors, not MLA; before 0.25 also against the flag).
+        """
+        if not self._asks_fp8():
+            return dtype
+        method = self._method()
+        if method.startswith("modelopt") and "modelopt" in self.facts.kv_quantization_followed:
+            return "fp8_e4m3" if dtype == "auto" else dtype
+        if method == "compressed-tensors" and not is_latent(self.model):
+            return "fp8" if dtype == "auto" or not self.facts.kv_flag_wins else dtype
+        return dtype
+
+    def _flag_wins(self) -> bool:
+        forced = self._asks_fp8() and self._method() == "compressed-tensors" and not is_latent(self.model)
+        return self.facts.kv_flag_wins or not forced
+
+    def _before(self, dtype: str) -> str:
+        """What the engine's code for the architecture makes of it before a backend is chosen."""
+        names = known_or(self.model.architectures, ())
+        return next((row.becomes for row in self._rewrites(dtype) if row.architecture in names), dtype)
+
+    def _after(self, dtype: str, backend: str) -> KvDtype:
+        """What the chosen backend's cache holds."""
+        name = next((row.becomes for row in self._rewrites(dtype) if row.backend == backend), dtype)
+        return _STORED.get(name, BF16)
+
+    def _rewrites(self, dtype: str) -> tuple[KvRewrite, ...]:
+        version = version_key(self.facts.version)
+        return tuple(
+            row
+            for row in engine_table(self.facts.kind).kv_rewrites
+            if dtype in row.given
+            and (not row.compute_capabilities or self.compute_capability in row.compute_capabilities)
+            and version_key(row.since) <= version
+            and (not row.until or version <= version_key(row.until))
+        )
+
+    def _limited(self, answer: BackendAnswer, dtype: str) -> BackendAnswer:
+        """With what the backend would only say when it is built."""
+        more = tuple(
+            row.reason
+            for row in engine_table(self.facts.kind).backend_limits
+            if row.backend == answer.name
+            and dtype in row.kv_cache_dtypes
+            and self.compute_capability in row.compute_capabilities
+        )
+        return BackendAnswer(answer.name, answer.path, (*answer.reasons, *more))
+
+    # --- what to say -------------------------------------------------------------------------------------------
+
+    @property
+    def _build(self) -> str:
+        return f"{self.facts.kind} {self.facts.version}"
+
+    def _unasked(self, why: str) -> KvAnswer:
+        """What its backends take is not known: the plan rests on what `auto` stores, and says that it is not sure."""
+        dtype = self.wish.kv_cache_dtype or "auto"
+        stored = _STORED.get(self._followed(dtype), BF16)
+        finding = Finding(
+            "compat.attention-unknown",
+            Severity.NOTE,
+            "attention backend",
+            f"whether {self._build} has an attention backend for this model on compute capability "
+            f"{self.compute_capability} was not asked",
+            why,
+        )
+        return KvAnswer(KvChoice(dtype, stored, (), ()), None, (), (), (finding,))
+
+    def _wished(self, choices: tuple[KvChoice, ...], refusals: tuple[KvRefusal, ...]) -> KvAnswer:
+        dtype = self.wish.kv_cache_dtype
+        taken = next((each for each in choices if each.dtype == dtype), None)
+        if taken is not None:
+            return KvAnswer(taken, None, choices, refusals, ())
+        refused = next((each for each in refusals if each.dtype == dtype), None)
+        if refused is None:
+            return self._unasked(f"how many bytes a KV cache of {dtype} takes is not known")
+        works = [each.dtype for each in choices]
+        more, command = ("", f"--set kv-cache-dtype={works[0]}") if works else self._remedy()
+        finding = Finding(
+            "compat.kv-cache-dtype",
+            Severity.BLOCK,
+            "kv-cache-dtype",
+            f"no attention backend of {self._build} takes a KV cache of {dtype} for this model's {refused.kind} on "
+            f"compute capability {self.compute_capability}{more}",
+            _answers_text(refused.answers),
+            command,
+        )
+        return KvAnswer(None, None, choices, refusals, (finding,))
+
+    def _asked_where(self) -> str:
+        asked = self.model.kv_cache_quantization
+        return f"the checkpoint asks for an FP8 KV cache ({asked.source.where if isinstance(asked, Known) else '-'})"
+
+    def _raised(self, choice: KvChoice, refusal: KvRefusal) -> Setting:
+        """The checkpoint asks for FP8 and no backend here takes it: a wider cache instead of an edited checkpoint."""
+        near = [each.name for each in refusal.answers if each.reasons == (_KV_DTYPE,)]
+        run = f"only {' and '.join(near)} can run {refusal.kind}" if near else f"no backend runs {refusal.kind} so"
+        because = (
+            f"{self._asked_where()}; in {self._build} on compute capability {self.compute_capability} {run}, "
+            f"and {'they do' if len(near) > 1 else 'it does'} not take FP8"
+        )
+        return Setting("kv-cache-dtype", choice.dtype, because, self._source(choice), self._newer_text())
+
+    def _other_layout(self, choice: KvChoice, refusal: KvRefusal) -> Setting:
+        """The wish can be met, under another name than the engine would make of it."""
+        because = (
+            f"{self._asked_where()}; {self._build} runs {refusal.kind} on compute capability "
+            f"{self.compute_capability} with {_joined(choice)}, which takes FP8 by this name"
+        )
+        return Setting("kv-cache-dtype", choice.dtype, because, self._source(choice))
+
+    def _source(self, choice: KvChoice) -> Source:
+        backends = known_or(self.facts.attention_backends, AttentionBackends((), ()))
+        found = backends.named(choice.backends[0]) if choice.backends else None
+        return Source(SourceKind.PROBE, f"{self._build} {found.path if found else 'platforms/cuda.py'}")
+
+    def _none(self, refusals: tuple[KvRefusal, ...]) -> Finding:
+        """No value of the KV cache dtype makes any backend take this model here."""
+        first = refusals[0]
+        if not self._flag_wins():
+            what = (
+                f"the checkpoint's kv_cache_scheme makes {self._build} keep the KV cache in FP8 whatever "
+                f"--kv-cache-dtype says, and no attention backend takes that on compute capability "
+                f"{self.compute_capability}"
+            )
+        else:
+            what = (
+                f"no attention backend of {self._build} takes {first.kind} on compute capability "
+                f"{self.compute_capability}"
+            )
+        more, command = self._remedy()
+        seen = _answers_text(first.answers)
+        return Finding("compat.attention", Severity.BLOCK, "attention backend", what + more, seen, command)
+
+    def _newer(self) -> tuple[str, KvChoice] | None:
+        """The first recorded release after this one that takes what the checkpoint asks for."""
+        for version in recorded_versions(self.facts.kind):
+            if version_key(version) <= version_key(self.facts.version):
+                continue
+            facts = recorded_build(self.facts.kind, version).facts
+            asked = _Question(self.model, facts, self.compute_capability, Wish(), self.split)
+            if isinstance(facts.attention_backends, Known) and isinstance(choice := asked.ask("auto"), KvChoice):
+                return f"{self.facts.kind}@{version}", choice
+        return None
+
+    def _newer_text(self) -> str:
+        """`vllm@0.19.1 takes FP8 here (TRITON_MLA): twice the KV tokens`; empty where no release does."""
+        newer = self._newer()
+        return f"{newer[0]} takes FP8 here ({_joined(newer[1])}){self._gain(newer[1].stored)}" if newer else ""
+
+    def _remedy(self) -> tuple[str, str]:
+        """What to add to what is the case, and the command that changes it."""
+        newer = self._newer()
+        if newer is None:
+            return f"; no recorded release up to {recorded_versions(self.facts.kind)[-1]} has one", ""
+        ref, choice = newer
+        return f"; {ref} has {_joined(choice)}", f"holddown engine install {ref}"
+
+    def _gain(self, stored: KvDtype) -> str:
+        attention = known_or(self.model.attention, ())
+        narrow = kv_bytes_per_token(attention, stored)
+        ratio = kv_bytes_per_token(attention, BF16) / narrow if narrow else 1.0
+        if ratio < 1.05:
+            return ""
+        return ": twice the KV tokens" if ratio == 2 else f": {ratio:.2g} times the KV tokens"
+
+
+def _answers(backends: AttentionBackends, query: AttentionQuery, wished: str) -> tuple[BackendAnswer, ...]:
+    """What the backends say, in the order in which they are tried; only the one that the user asks for where there is
+    one."""
+    named = backends.named(wished.upper()) if wished else None
+    return (answer(named, query),) if named is not None else backends.answers(query)
+
+
+def _answers_text(answers: Sequence[BackendAnswer]) -> str:
+    """`TRITON_MLA (kv_cache_dtype not supported), FLASHMLA (...)`."""
+    return ", ".join(f"{each.name} ({', '.join(each.reasons)})" for each in answers if each.reasons)
+
+
+def _joined(choice: KvChoice) -> str:
+    return " and ".join(dict.fromkeys(choice.backends))

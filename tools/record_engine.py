@@ -1,0 +1,87 @@
+"""Records what a released engine takes, from its published package: `python tools/record_engine.py vllm==0.16.0 ...`
+
+Downloads the wheel, reads its Python files without installing or importing anything, and writes
+src/holddown/tables/engines/recorded/NAME-VERSION.json. Adding a release is this one command.
+"""
+
+import argparse
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from holddown.base.codec import dumps
+from holddown.base.evidence import Fact, Unknown, from_file
+from holddown.edges.probes.vllm_package import with_package
+from holddown.facts.engine import EngineFacts
+from holddown.tables.engine import RecordedBuild
+
+RECORDED = Path(__file__).parents[1] / "src" / "holddown" / "tables" / "engines" / "recorded"
+KIND = "vllm"
+
+
+def main() -> None:
+    """Records each release named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release", nargs="+", metavar="NAME==VERSION", help="a release of vllm on the package index")
+    for release in parser.parse_args().release:
+        name, _, version = release.partition("==")
+        if name != KIND or not version:
+            parser.error(f"{release}: only {KIND}==VERSION can be recorded so far")
+        with tempfile.TemporaryDirectory() as folder:
+            wheel = download(release, Path(folder))
+            target = record(wheel, version, Path(folder))
+        sys.stderr.write(f"{target}: {target.stat().st_size} bytes\n")
+
+
+def download(release: str, folder: Path) -> Path:
+    """The wheel for this machine, from wherever pip is set up to look."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest"]
+    subprocess.run([*command, str(folder), release], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def record(wheel: Path, version: str, folder: Path) -> Path:
+    """Writes what the wheel's own files say, and where it came from."""
+    with zipfile.ZipFile(wheel) as archive:
+        wanted = [name for name in archive.namelist() if name.endswith((".py", "/METADATA"))]
+        archive.extractall(folder, wanted)
+    bare = EngineFacts(
+        version=version,
+        kind=KIND,
+        python="",
+        pythonpath="",
+        package_dir="",
+        fingerprint=f"recorded {wheel.name}",
+        device=from_file("cuda", wheel.name),
+        torch_version=torch_of(folder, wheel.name),
+        import_error="",
+        flags=(),
+        architectures=(),
+    )
+    source = f"{wheel.name} from PyPI, sha256 {digest(wheel)}"
+    RECORDED.mkdir(exist_ok=True)
+    target = RECORDED / f"{KIND}-{version}.json"
+    target.write_text(dumps(RecordedBuild(source, with_package(bare, folder / KIND))) + "\n", encoding="utf-8")
+    return target
+
+
+def torch_of(folder: Path, where: str) -> Fact[str]:
+    """The torch that the wheel pins."""
+    (metadata,) = folder.glob("*.dist-info/METADATA")
+    pinned = re.search(r"^Requires-Dist: torch *==([^;\s]+)", metadata.read_text(encoding="utf-8"), re.MULTILINE)
+    return from_file(pinned[1], f"{where} METADATA") if pinned else Unknown(f"{where} pins no torch")
+
+
+def digest(path: Path) -> str:
+    """sha256 of a file that is larger than memory should hold."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+if __name__ == "__main__":
+    main()
