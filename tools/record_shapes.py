@@ -26,9 +26,8 @@ def recorded(directory: Path) -> dict[str, Any]:
         part.pop("auto_map", None)
     model_type = config_text.pop("model_type")
     config = transformers.AutoConfig.for_model(model_type, **config_text)
-    classes = [getattr(transformers, name, None) for name in config_text.get("architectures", [])]
     with torch.device("meta"):
-        model = classes[0](config) if classes and classes[0] else transformers.AutoModelForCausalLM.from_config(config)
+        model = _model(config, config_text.get("architectures", []))
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -43,6 +42,16 @@ def recorded(directory: Path) -> dict[str, Any]:
         "parameters": sum(elements for _, elements in sums.values()),
         "tensors": dict(sorted(sums.items())),
     }
+
+
+def _model(config: Any, architectures: list[str]) -> Any:
+    """By the class that the config names, where this transformers has it."""
+    for name in architectures:
+        if hasattr(transformers, name):
+            return getattr(transformers, name)(config)
+    if getattr(config, "vision_config", None) is not None:
+        return transformers.AutoModelForImageTextToText.from_config(config)
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
 def main(out: Path, directories: list[Path]) -> None:

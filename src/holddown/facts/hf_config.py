@@ -1,11 +1,17 @@
 """A Hugging Face checkpoint's own words: config.json and its neighbours."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
+from holddown.facts.attention import Attention
+from holddown.facts.hf_keys import language_part
 from holddown.facts.json_object import json_object
-from holddown.facts.model import NO_LATENT
+from holddown.facts.layers import attention_by_layer, read_moe
+from holddown.facts.model import NO_LATENT, Moe
+from holddown.facts.naming import draft_layers
+from holddown.facts.quantization import Quantization, read_quantization
 
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -13,28 +19,36 @@ QUANT_CONFIG = "hf_quant_config.json"
 TEMPLATE_JINJA = "chat_template.jinja"
 TEMPLATE_JSON = "chat_template.json"
 
-# The language model's part of a multimodal config.
-# Source: transformers' composite configs; Kimi-VL, InternVL, DeepSeek-VL2, Qwen-Omni.
-_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
-
 # Keys that older architectures use for the same thing.
 # Source: `attribute_map` of transformers' GPT-2, Falcon, MPT, Bloom and GLM configs.
 _KEYS = {
     "hidden_size": ("hidden_size", "n_embd", "d_model"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
-    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num"),
-    "max_position_embeddings": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
+    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "num_attention_groups"),
+    "max_position_embeddings": (
+        "max_position_embeddings",
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+    ),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
-    "head_dim": ("head_dim", "kv_channels"),
+    "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
 }
 
 _MIXED_KEYS = ("full_attention_interval", "hybrid_override_pattern", "linear_attn_config", "attn_type_list")
 
 
+_NOT_READ = Unknown("not read")
+
+
 @dataclass(frozen=True, slots=True)
 class HfConfig:
-    """What config.json says of the language model. remote_modules: Python files that `auto_map` names."""
+    """What config.json says of the language model. remote_modules: Python files that `auto_map` names.
+
+    draft_layers: numbers of the layers that are MTP layers. storage: how each module is stored, and its KV cache.
+    """
 
     architectures: Fact[tuple[str, ...]]
     model_type: Fact[str]
@@ -50,21 +64,27 @@ class HfConfig:
     remote_modules: tuple[str, ...]
     latent_kv_dim: Fact[int] = NO_LATENT
     mixed_attention: str = ""
+    attention: Fact[tuple[Attention, ...]] = _NOT_READ
+    moe: Moe | None = None
+    rope_scaling: Fact[str] = _NOT_READ
+    draft_layers: tuple[int, ...] = ()
+    storage: Quantization = field(default_factory=lambda: Quantization(_NOT_READ, _NOT_READ))
 
 
 def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfConfig:
     """Facts from config.json and, where there is one, hf_quant_config.json. Raises: ValueError."""
     top = json_object(text)
-    part, inner = _language_part(top)
+    part, inner = language_part(top)
+    storage = read_quantization(top, quant_text)
     heads = _number(inner, part, "num_attention_heads")
     hidden = _number(inner, part, "hidden_size")
     return HfConfig(
         architectures=_architectures(top),
         model_type=_text(top, "model_type"),
         dtype=_dtype(top, inner, part),
-        quantization=_quantization(top, inner, quant_text),
-        max_position_embeddings=_number(inner, part, "max_position_embeddings"),
-        num_hidden_layers=_number(inner, part, "num_hidden_layers"),
+        quantization=storage.method,
+        max_position_embeddings=_context_length(inner, part),
+        num_hidden_layers=_layers(inner, part),
         hidden_size=hidden,
         num_attention_heads=heads,
         num_key_value_heads=_kv_heads(inner, part, heads),
@@ -73,10 +93,15 @@ def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfC
         remote_modules=remote_modules(top),
         latent_kv_dim=_latent_kv_dim(inner, part),
         mixed_attention=_mixed_attention(inner, part),
+        attention=attention_by_layer(top),
+        moe=read_moe(top),
+        rope_scaling=_rope_scaling(inner, part),
+        draft_layers=draft_layers(top),
+        storage=storage,
     )
 
 
-def _latent_kv_dim(inner: dict[str, Any], part: str) -> Fact[int]:
+def _latent_kv_dim(inner: Mapping[str, Any], part: str) -> Fact[int]:
     """MLA keeps one latent vector and one rotary key for all heads; a DSA indexer keeps a key of its own beside.
 
     Source: DeepSeek-V2, section 2.1; vLLM keeps the indexer's key in 8 bit with a 4-byte scale per 128, here counted
@@ -92,7 +117,7 @@ def _latent_kv_dim(inner: dict[str, Any], part: str) -> Fact[int]:
     return derived(elements, where)
 
 
-def _mixed_attention(inner: dict[str, Any], part: str) -> str:
+def _mixed_attention(inner: Mapping[str, Any], part: str) -> str:
     """Keys that say so: Qwen3-Next and 3.5, Gemma, gpt-oss (`layer_types`), Nemotron-H, Kimi Linear, MiniMax-01."""
     kinds = inner.get("layer_types")
     if isinstance(kinds, list) and len({str(kind) for kind in kinds}) > 1:
@@ -162,30 +187,21 @@ def _template(value: Any) -> str | None:
     return None
 
 
-def _language_part(top: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Where the language model's sizes are, and the prefix that a person needs to find them."""
-    prefix, part = "", top
-    for _ in range(2):  # Qwen-Omni: thinker_config.text_config
-        found = next((key for key in _TEXT_PARTS if isinstance(part.get(key), dict)), None)
-        if found is None:
-            break
-        prefix, part = f"{prefix}{found}.", part[found]
-    return prefix, part
-
-
-def _architectures(top: dict[str, Any]) -> Fact[tuple[str, ...]]:
+def _architectures(top: Mapping[str, Any]) -> Fact[tuple[str, ...]]:
     value = top.get("architectures")
     if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
         return from_file(tuple(value), f"{CONFIG} architectures")
+    if isinstance(value, str) and value:  # some hand-made configs
+        return from_file((value,), f"{CONFIG} architectures")
     return Unknown(f"{CONFIG} names no architectures")
 
 
-def _text(values: dict[str, Any], key: str) -> Fact[str]:
+def _text(values: Mapping[str, Any], key: str) -> Fact[str]:
     value = values.get(key)
     return from_file(value, f"{CONFIG} {key}") if isinstance(value, str) else Unknown(f"{CONFIG} has no {key}")
 
 
-def _number(values: dict[str, Any], prefix: str, name: str) -> Fact[int]:
+def _number(values: Mapping[str, Any], prefix: str, name: str) -> Fact[int]:
     for key in _KEYS[name]:
         value = values.get(key)
         if type(value) is int and value > 0:
@@ -193,7 +209,62 @@ def _number(values: dict[str, Any], prefix: str, name: str) -> Fact[int]:
     return Unknown(f"{CONFIG} has no {prefix}{name}")
 
 
-def _dtype(top: dict[str, Any], inner: dict[str, Any], prefix: str) -> Fact[str]:
+def _layers(inner: Mapping[str, Any], prefix: str) -> Fact[int]:
+    """Nemotron 3 Ultra spells its layers out and does not say how many they are."""
+    fact, kinds = _number(inner, prefix, "num_hidden_layers"), inner.get("layers_block_type")
+    if isinstance(fact, Unknown) and isinstance(kinds, list) and kinds:
+        return derived(len(kinds), f"length of {CONFIG} {prefix}layers_block_type")
+    return fact
+
+
+def _rope_parts(inner: Mapping[str, Any]) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """Name of the layer kind, empty where there is one for all, and what is said of it."""
+    for key in ("rope_parameters", "rope_scaling"):
+        said = inner.get(key)
+        if isinstance(said, dict) and said:
+            kinds = [(str(kind), part) for kind, part in said.items() if isinstance(part, dict)]
+            return kinds or [("", said)]
+    return []
+
+
+def _rope_type(part: Mapping[str, Any]) -> str:
+    return str(part.get("rope_type") or part.get("type") or "default")
+
+
+def _rope_scaling(inner: Mapping[str, Any], prefix: str) -> Fact[str]:
+    """For people: `yarn, factor 40, original length 4096`; `none` where positions are as trained."""
+    told = []
+    for kind, part in _rope_parts(inner):
+        name = _rope_type(part)
+        if name in ("default", "mrope"):
+            continue
+        words = [name]
+        if isinstance(part.get("factor"), int | float):
+            words.append(f"factor {part['factor']:g}")
+        if isinstance(part.get("original_max_position_embeddings"), int):
+            words.append(f"original length {part['original_max_position_embeddings']}")
+        told.append(f"{kind}: {', '.join(words)}" if kind else ", ".join(words))
+    return from_file("; ".join(told) or "none", f"{CONFIG} {prefix}rope_parameters or rope_scaling")
+
+
+def _context_length(inner: Mapping[str, Any], prefix: str) -> Fact[int]:
+    """`max_position_embeddings`, which with YaRN is the stretched length already; worked out where it is missing.
+
+    Source: vLLM's _get_and_verify_max_len, which applies no factor of YaRN to it.
+    """
+    fact = _number(inner, prefix, "max_position_embeddings")
+    if isinstance(fact, Known):
+        return fact
+    for _, part in _rope_parts(inner):
+        original, factor = part.get("original_max_position_embeddings"), part.get("factor")
+        if _rope_type(part) == "yarn" and type(original) is int and isinstance(factor, int | float):
+            length = original * factor
+            if 0 < length < 2**40:
+                return derived(int(length), f"{CONFIG} {prefix}rope_scaling: original length x factor")
+    return fact
+
+
+def _dtype(top: Mapping[str, Any], inner: Mapping[str, Any], prefix: str) -> Fact[str]:
     for values, where in ((inner, prefix), (top, "")):
         for key in ("dtype", "torch_dtype"):
             value = values.get(key)
@@ -202,7 +273,7 @@ def _dtype(top: dict[str, Any], inner: dict[str, Any], prefix: str) -> Fact[str]
     return Unknown(f"{CONFIG} has no dtype")
 
 
-def _kv_heads(inner: dict[str, Any], prefix: str, heads: Fact[int]) -> Fact[int]:
+def _kv_heads(inner: Mapping[str, Any], prefix: str, heads: Fact[int]) -> Fact[int]:
     fact = _number(inner, prefix, "num_key_value_heads")
     if isinstance(fact, Known):
         return fact
@@ -213,7 +284,7 @@ def _kv_heads(inner: dict[str, Any], prefix: str, heads: Fact[int]) -> Fact[int]
     return fact
 
 
-def _head_dim(inner: dict[str, Any], prefix: str, hidden: Fact[int], heads: Fact[int]) -> Fact[int]:
+def _head_dim(inner: Mapping[str, Any], prefix: str, hidden: Fact[int], heads: Fact[int]) -> Fact[int]:
     if type(inner.get("kv_lora_rank")) is int:
         return Unknown(
             f"multi-head latent attention ({prefix}kv_lora_rank {inner['kv_lora_rank']}) has no single head_dim"
@@ -224,30 +295,3 @@ def _head_dim(inner: dict[str, Any], prefix: str, hidden: Fact[int], heads: Fact
     if isinstance(hidden, Known) and isinstance(heads, Known) and hidden.value % heads.value == 0:
         return derived(hidden.value // heads.value, "hidden_size / num_attention_heads")
     return fact
-
-
-def _quantization(top: dict[str, Any], inner: dict[str, Any], quant_text: str | bytes | None) -> Fact[str]:
-    """The method's name as vLLM's `--quantization` has it, or `none`."""
-    for values, where in ((top, ""), (inner, "text part's ")):
-        config = values.get("quantization_config")
-        if isinstance(config, dict):
-            method = config.get("quant_method")
-            if isinstance(method, str):
-                return from_file(method, f"{CONFIG} {where}quantization_config.quant_method")
-            return Unknown(f"{CONFIG} {where}quantization_config names no quant_method")
-    if quant_text is not None:
-        return _modelopt(quant_text)
-    return from_file("none", f"{CONFIG} has no quantization_config")
-
-
-def _modelopt(text: str | bytes) -> Fact[str]:
-    try:
-        quantization = json_object(text).get("quantization")
-    except ValueError as error:
-        return Unknown(f"{QUANT_CONFIG} cannot be read: {error}")
-    algorithm = quantization.get("quant_algo") if isinstance(quantization, dict) else None
-    if not isinstance(algorithm, str):
-        return Unknown(f"{QUANT_CONFIG} names no quant_algo")
-    # vLLM has one method for FP8 and another for NVFP4. Source: vLLM's QUANTIZATION_METHODS.
-    method = "modelopt_fp4" if "FP4" in algorithm.upper() else "modelopt"
-    return from_file(method, f"{QUANT_CONFIG} quantization.quant_algo {algorithm}")

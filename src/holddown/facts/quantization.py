@@ -185,12 +185,16 @@ def _quantized_layers(said: Keys) -> tuple[_Group, ...]:
     layers = said.part("quantized_layers")
     if layers is None:
         raise NotUnderstoodError("quant_algo is MIXED_PRECISION and there are no quantized_layers")
-    by_scheme: dict[Scheme, list[str]] = {}
-    for name in layers.values:
-        row = layers.part(name)
-        if row is not None and row.text("quant_algo"):
-            by_scheme.setdefault(_modelopt_scheme(row.text("quant_algo").upper(), row), []).append(name)
-    return tuple(_Group(scheme, NameList(names)) for scheme, names in by_scheme.items())
+    # MiniMax-M3 lists each of 22,000 experts' weights: rows that say the same are put together before they are read
+    alike: dict[tuple[Any, Any], list[str]] = {}
+    for name, row in layers.values.items():
+        if isinstance(row, dict):
+            alike.setdefault((str(row.get("quant_algo")), str(row.get("group_size"))), []).append(name)
+    groups = []
+    for names in alike.values():
+        said_of_them = layers.part(names[0]) or Keys({})
+        groups.append(_Group(_modelopt_scheme(said_of_them.text("quant_algo").upper(), said_of_them), NameList(names)))
+    return tuple(groups)
 
 
 def _modelopt_scheme(algorithm: str, said: Keys) -> Scheme:

@@ -148,3 +148,39 @@ def test_no_template_says_where_it_was_looked_for() -> None:
     broken = chat_template(None, None, "{")
     assert isinstance(broken, Unknown)
     assert "cannot be read" in broken.why
+
+
+def test_one_architecture_given_as_a_word() -> None:
+    """Hand-made configs have a string where a list belongs."""
+    assert value(read(SMOLLM2 | {"architectures": "LlamaForCausalLM"}).architectures) == ("LlamaForCausalLM",)
+
+
+def test_rope_scaling_in_words() -> None:
+    """DeepSeek-V3's YaRN is told whole; a plain RoPE is `none`; Gemma 4's is told by layer kind."""
+    yarn = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
+    assert value(read(SMOLLM2 | {"rope_scaling": yarn}).rope_scaling) == "yarn, factor 40, original length 4096"
+    assert value(read(SMOLLM2 | {"rope_parameters": {"rope_type": "default"}}).rope_scaling) == "none"
+    by_kind = {"full_attention": {"rope_type": "proportional"}, "sliding_attention": {"rope_type": "default"}}
+    assert value(read(SMOLLM2 | {"rope_parameters": by_kind}).rope_scaling) == "full_attention: proportional"
+
+
+def test_context_of_a_stretched_model() -> None:
+    """max_position_embeddings is the stretched length already; where it is missing it follows from the factor."""
+    yarn = {"rope_type": "yarn", "factor": 32, "original_max_position_embeddings": 4096}
+    assert value(read(SMOLLM2 | {"rope_scaling": yarn}).max_position_embeddings) == 8192
+    assert value(read({"rope_scaling": yarn}).max_position_embeddings) == 131072
+
+
+def test_layers_that_are_spelled_out() -> None:
+    """Nemotron 3 Ultra lists its layers and does not count them."""
+    config = read({"layers_block_type": ["mamba", "moe", "attention"]})
+    assert value(config.num_hidden_layers) == 3
+
+
+def test_what_the_planner_needs_beside() -> None:
+    """Draft layers by number, and the KV cache that the checkpoint asks for."""
+    quant = '{"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}'
+    config = read(SMOLLM2 | {"num_nextn_predict_layers": 1}, quant)
+    assert config.draft_layers == (30,)
+    assert value(config.storage.kv_cache) == "fp8"
+    assert value(read(SMOLLM2).storage.kv_cache) == "none"
