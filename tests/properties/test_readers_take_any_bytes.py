@@ -10,10 +10,11 @@ from fakes.checkpoint_bytes import LLAMA, framed, gguf_head, safetensors_head
 from holddown.base.errors import CheckpointError
 from holddown.base.finding import Finding
 from holddown.facts import gguf, safetensors
-from holddown.facts.checkpoint import INDEX, TEXTS, DirectorySeen, TextFile, directory_facts, read_index, weight_files
+from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts, weight_files
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.hf_config import read_config
 from holddown.facts.model import Inspection
+from holddown.facts.shard_index import INDEX, read_index
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 SHARD, _ = safetensors_head({"a": ("BF16", (4, 4)), "b_scale": ("F32", (2,)), "c": ("I32", (8,))})
@@ -52,7 +53,7 @@ def shard_head(head: bytes, size: int) -> safetensors.ShardHeader | Finding:
     assert isinstance(header, safetensors.ShardHeader | Finding)
     if isinstance(header, safetensors.ShardHeader):
         assert isinstance(safetensors.size_finding(header), Finding | None)
-        assert sum(tally.size_bytes for tally in header.by_dtype) == header.data_bytes
+        assert sum(kind.tensors * kind.size_bytes for kind in header.kinds) == header.data_bytes
     return header
 
 
@@ -109,7 +110,7 @@ def test_a_whole_directory(texts: list[tuple[str, str]], with_shard: bool) -> No
     header = safetensors.read_header("model.safetensors", 10**6, SHARD)
     assert not isinstance(header, gguf.GgufHeader)
     shards = (ShardSeen("model.safetensors", 10**6, "", header, Tail.DATA),) if with_shard else ()
-    index = read_index(next((file for file in files if file.name == INDEX), None))
+    index = read_index(dict(texts).get(INDEX))
     weights = weight_files(names, index)
     try:
         directory_facts(DirectorySeen("/m", names, files, index, weights, shards[: len(weights.present)]))

@@ -1,11 +1,14 @@
 """A Hugging Face directory: what its files say, put together into facts and every fault at once."""
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from holddown.base.errors import CheckpointError
-from holddown.base.evidence import Fact, Known, Unknown
+from holddown.base.evidence import Known
 from holddown.base.finding import Finding, Severity
+from holddown.facts.beside_config import GENERATION_CONFIG, generation_config, rope_scaling, tokenizer_kind
+from holddown.facts.header_groups import header_groups
 from holddown.facts.hf_config import (
     CONFIG,
     QUANT_CONFIG,
@@ -19,8 +22,14 @@ from holddown.facts.hf_config import (
     tokenizer_modules,
 )
 from holddown.facts.json_object import json_object
-from holddown.facts.model import CheckpointFormat, Inspection, ModelFacts
+from holddown.facts.layers import attention_by_layer, read_moe
+from holddown.facts.model import CheckpointFormat, CodeFile, Inspection, ModelFacts
+from holddown.facts.naming import draft_layers
+from holddown.facts.parameters import active_parameters, draft_parameters, total_parameters
+from holddown.facts.quantization import read_quantization
+from holddown.facts.remote_code import Script, code_files
 from holddown.facts.safetensors import ShardHeader, get_again, size_finding
+from holddown.facts.shard_index import INDEX, Agreed, Index, WeightMap, index_findings, kinds_once
 from holddown.facts.weights import (
     ShardSeen,
     digest,
@@ -28,24 +37,12 @@ from holddown.facts.weights import (
     gathered,
     missing_shards,
     numbered_parts,
-    safetensors_parameters,
-    sum_tallies,
     tail_finding,
 )
 
-INDEX = "model.safetensors.index.json"
-TEXTS = (CONFIG, QUANT_CONFIG, TEMPLATE_JINJA, TEMPLATE_JSON, TOKENIZER_CONFIG, INDEX)
+TEXTS = (CONFIG, QUANT_CONFIG, TEMPLATE_JINJA, TEMPLATE_JSON, TOKENIZER_CONFIG, GENERATION_CONFIG, INDEX)
 """The files to read whole. An index of 200,000 tensors takes 20 MB; none of the others comes near a megabyte."""
 
-_TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "tiktoken.model",
-    "tekken.json",
-    "spiece.model",
-)
 _SOME = 3
 
 
@@ -56,14 +53,6 @@ class TextFile:
     name: str
     text: str
     fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightMap:
-    """model.safetensors.index.json: the tensors, and beside each the shard that should hold it."""
-
-    tensors: tuple[str, ...]
-    shards: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,44 +67,32 @@ class WeightFiles:
 
 @dataclass(frozen=True, slots=True)
 class DirectorySeen:
-    """What was read of a directory. file_names: all regular files in it; texts: those of `TEXTS` that are there."""
+    """What was read of a directory. file_names: all regular files in it; texts: those of `TEXTS` that are there.
+
+    scripts: the Python files, those in folders below too.
+    """
 
     path: str
     file_names: tuple[str, ...]
     texts: tuple[TextFile, ...]
-    index: WeightMap | Finding | None
+    index: Index
     files: WeightFiles
     shards: tuple[ShardSeen, ...]
+    scripts: tuple[Script, ...] = ()
 
     def text(self, name: str) -> str | None:
         """The file's text; None where it is not there or cannot be read."""
         return next((file.text for file in self.texts if file.name == name and not file.fault), None)
 
 
-def read_index(file: TextFile | None) -> WeightMap | Finding | None:
-    """What the index says, or why it cannot be read; None where there is none."""
-    if file is None:
-        return None
-    try:
-        if file.fault:
-            raise ValueError(file.fault)
-        placed = json_object(file.text).get("weight_map")
-        if not isinstance(placed, dict) or not set(map(type, placed.values())) <= {str}:
-            raise ValueError("it has no weight_map from tensor names to file names")
-    except ValueError as error:
-        what = f"{INDEX} cannot be read"
-        return Finding("index.unreadable", Severity.BLOCK, INDEX, what, str(error), get_again(INDEX))
-    return WeightMap(tuple(placed), tuple(placed.values()))
-
-
-def weight_files(file_names: tuple[str, ...], index: WeightMap | Finding | None) -> WeightFiles:
+def weight_files(file_names: tuple[str, ...], index: Index) -> WeightFiles:
     """Which safetensors files make up the checkpoint.
 
     With an index, those that it names: engines load no others. Without one, all there are; Mistral's own
     `consolidated*.safetensors` beside a Hugging Face set hold the same weights once more and are left out.
     """
     there = tuple(sorted(name for name in file_names if name.endswith(".safetensors")))
-    if isinstance(index, WeightMap) and index.shards:
+    if isinstance(index, WeightMap | Agreed) and index.shards:
         named = set(index.shards)
         present = tuple(name for name in there if name in named)
         ignored = tuple(name for name in there if name not in named)
@@ -137,24 +114,25 @@ def directory_facts(seen: DirectorySeen) -> Inspection:
             seen=_listing(seen.file_names),
             do="name the directory that holds config.json and *.safetensors, or a .gguf file",
         )
-    config, config_findings = _config(seen)
+    config, values, config_findings = _config(seen)
     headers = [shard.header for shard in seen.shards if isinstance(shard.header, ShardHeader)]
-    tallies = sum_tallies(tally for header in headers for tally in header.by_dtype)
-    quantized = isinstance(config.quantization, Known) and config.quantization.value != "none"
-    modules, code_findings = _remote_code(seen, config)
-    template = chat_template(seen.text(TEMPLATE_JINJA), seen.text(TEMPLATE_JSON), seen.text(TOKENIZER_CONFIG))
+    kinds = kinds_once(headers)
+    quantization = read_quantization(values, seen.text(QUANT_CONFIG))
+    grouping = header_groups(kinds, quantization, draft_layers(values))
+    unknown, moe = _unread(seen) or grouping.unknown, read_moe(values)
+    code, code_findings = _remote_code(seen, config)
     model = ModelFacts(
         path=seen.path,
         format=CheckpointFormat.SAFETENSORS,
         digest=digest(seen.shards, seen.text(CONFIG) or ""),
         architectures=config.architectures,
         model_type=config.model_type,
-        parameters=_parameters(seen, safetensors_parameters(tallies, quantized)),
-        weights_bytes=sum(tally.size_bytes for tally in tallies),
-        by_dtype=dtype_bytes(tallies),
+        parameters=total_parameters(grouping.groups, unknown, "the shapes in the headers, packed weights unpacked"),
+        weights_bytes=sum(kind.tensors * kind.size_bytes for kind in kinds),
+        by_dtype=dtype_bytes((kind.dtype, kind.tensors, kind.size_bytes) for kind in kinds),
         shards=len(seen.files.present) + len(seen.files.missing),
         dtype=config.dtype,
-        quantization=config.quantization,
+        quantization=quantization.method if values else config.quantization,
         max_position_embeddings=config.max_position_embeddings,
         num_hidden_layers=config.num_hidden_layers,
         hidden_size=config.hidden_size,
@@ -162,42 +140,55 @@ def directory_facts(seen: DirectorySeen) -> Inspection:
         num_key_value_heads=config.num_key_value_heads,
         head_dim=config.head_dim,
         vocab_size=config.vocab_size,
-        chat_template=template,
-        remote_code_files=modules,
+        chat_template=chat_template(seen.text(TEMPLATE_JINJA), seen.text(TEMPLATE_JSON), seen.text(TOKENIZER_CONFIG)),
+        remote_code_files=tuple(file.name for file in code),
         latent_kv_dim=config.latent_kv_dim,
         mixed_attention=config.mixed_attention,
+        weights=grouping.groups,
+        attention=attention_by_layer(values),
+        moe=moe,
+        active_parameters=active_parameters(grouping.groups, moe, unknown),
+        draft_layers=grouping.draft_layers,
+        draft_parameters=draft_parameters(grouping.groups),
+        weight_block=quantization.weight_block,
+        group_size=quantization.group_size,
+        kv_cache_quantization=quantization.kv_cache,
+        rope_scaling=rope_scaling(values),
+        generation_config=generation_config(seen.text(GENERATION_CONFIG)),
+        tokenizer=tokenizer_kind(seen.file_names),
+        remote_code=code,
     )
     findings = (
         *config_findings,
         *_shard_findings(seen),
-        *_index_findings(seen, headers),
+        *index_findings(seen.index, headers),
         *code_findings,
-        *_tokenizer(seen),
+        *_tokenizer(seen, model),
     )
     return Inspection(model, gathered(findings))
 
 
-def _parameters(seen: DirectorySeen, of_readable: Fact[int]) -> Fact[int]:
+def _unread(seen: DirectorySeen) -> str:
+    """Why what the headers sum to is not the whole model; empty where it is."""
     unread = len(seen.files.missing) + sum(isinstance(shard.header, Finding) for shard in seen.shards)
-    if unread:
-        return Unknown(f"{unread} weight files are missing or have no readable header")
-    return of_readable
+    return f"{unread} weight files are missing or have no readable header" if unread else ""
 
 
-def _config(seen: DirectorySeen) -> tuple[HfConfig, tuple[Finding, ...]]:
+def _config(seen: DirectorySeen) -> tuple[HfConfig, Mapping[str, Any], tuple[Finding, ...]]:
+    """Its facts, and config.json itself, which is empty where it cannot be read."""
     file = next((file for file in seen.texts if file.name == CONFIG), None)
     if file is None:
         what = f"there is no {CONFIG}: no engine can tell what model this is"
         finding = Finding("config.missing", Severity.BLOCK, CONFIG, what, _listing(seen.file_names), get_again(CONFIG))
-        return no_config(f"there is no {CONFIG}"), (finding,)
+        return no_config(f"there is no {CONFIG}"), {}, (finding,)
     try:
         if file.fault:
             raise ValueError(file.fault)
-        return read_config(file.text, seen.text(QUANT_CONFIG)), ()
+        return read_config(file.text, seen.text(QUANT_CONFIG)), json_object(file.text), ()
     except ValueError as error:
         what = f"{CONFIG} cannot be read"
         finding = Finding("config.unreadable", Severity.BLOCK, CONFIG, what, str(error), get_again(CONFIG))
-        return no_config(f"{what}: {error}"), (finding,)
+        return no_config(f"{what}: {error}"), {}, (finding,)
 
 
 def _shard_findings(seen: DirectorySeen) -> tuple[Finding, ...]:
@@ -221,101 +212,37 @@ def _shard_findings(seen: DirectorySeen) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _index_findings(seen: DirectorySeen, headers: list[ShardHeader]) -> tuple[Finding, ...]:
-    """Where the index and the headers disagree about the tensors."""
-    owners: dict[str, str] = {}
-    for header in headers:
-        owners.update(dict.fromkeys(header.tensor_names, header.name))
-    findings = []
-    if sum(len(header.tensor_names) for header in headers) > len(owners):
-        counted = Counter(name for header in headers for name in header.tensor_names)
-        twice = [name for name, count in counted.items() if count > 1]
-        what = f"{_tensors(twice)} in more than one file: which of them is loaded depends on the engine"
-        findings.append(Finding("tensor.duplicate", Severity.WARN, twice[0], what, _some(twice)))
-    if seen.index is None:
-        return tuple(findings)
-    if isinstance(seen.index, Finding):
-        return (*findings, seen.index)
-    placed = dict(zip(seen.index.tensors, seen.index.shards, strict=True))
-    if placed == owners:
-        return tuple(findings)
-    readable = {header.name for header in headers}
-    gone = [name for name, shard in placed.items() if name not in owners and shard in readable]
-    if gone:
-        what = f"{_tensors(gone)} listed in {INDEX} and in no weight file"
-        findings.append(
-            Finding("tensor.missing", Severity.BLOCK, gone[0], what, _some(gone), get_again(placed[gone[0]]))
-        )
-    moved = [name for name, shard in placed.items() if shard in readable and owners.get(name, shard) != shard]
-    if moved:
-        what = f"{_tensors(moved)} in another file than {INDEX} says"
-        findings.append(Finding("tensor.misplaced", Severity.WARN, moved[0], what, _some(moved)))
-    unlisted = [name for name in owners if name not in placed]
-    if unlisted:
-        what = f"{_tensors(unlisted)} in the weight files but not in {INDEX}"
-        findings.append(Finding("tensor.not-in-index", Severity.WARN, unlisted[0], what, _some(unlisted)))
-    return tuple(findings)
-
-
-def _remote_code(seen: DirectorySeen, config: HfConfig) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
-    """The Python files that `trust_remote_code` would run: those named, and what lies beside them for import."""
+def _remote_code(seen: DirectorySeen, config: HfConfig) -> tuple[tuple[CodeFile, ...], tuple[Finding, ...]]:
+    """The Python files that `trust_remote_code` would run."""
     named = set(config.remote_modules)
+    findings: list[Finding] = []
     tokenizer_config = seen.text(TOKENIZER_CONFIG)
     if tokenizer_config is not None:
         try:
             named.update(tokenizer_modules(tokenizer_config))
         except ValueError as error:
-            what = f"{TOKENIZER_CONFIG} cannot be read"
-            return (), (
-                Finding(
-                    "tokenizer.unreadable",
-                    Severity.BLOCK,
-                    TOKENIZER_CONFIG,
-                    what,
-                    str(error),
-                    get_again(TOKENIZER_CONFIG),
-                ),
-            )
-    if not named:
-        return (), ()
-    there = {name for name in seen.file_names if name.endswith(".py")}
-    gone = sorted(name for name in named - there if "--" not in name)
-    findings = tuple(
-        Finding(
-            "remote-code.missing",
-            Severity.WARN,
-            name,
-            f"auto_map names {name}, which is not there",
-            "",
-            get_again(name),
-        )
-        for name in gone
-    )
-    return tuple(sorted(named | there)), findings
+            what, do = f"{TOKENIZER_CONFIG} cannot be read", get_again(TOKENIZER_CONFIG)
+            findings.append(Finding("tokenizer.unreadable", Severity.BLOCK, TOKENIZER_CONFIG, what, str(error), do))
+    files = code_files(named, seen.scripts)
+    for file in files:
+        # `org/repo--modeling_x.py` is fetched by the engine from another repository
+        if not file.sha256 and "--" not in file.name:
+            by = "auto_map names" if file.name in named else "the checkpoint's own code imports"
+            what = f"{by} {file.name}, which is not there"
+            findings.append(Finding("remote-code.missing", Severity.WARN, file.name, what, "", get_again(file.name)))
+    return files, tuple(findings)
 
 
-def _tokenizer(seen: DirectorySeen) -> tuple[Finding, ...]:
-    if any(name in _TOKENIZERS or name.endswith(".tiktoken") for name in seen.file_names):
+def _tokenizer(seen: DirectorySeen, model: ModelFacts) -> tuple[Finding, ...]:
+    if isinstance(model.tokenizer, Known):
         return ()
     what = "there is no tokenizer file: engines can take token ids only, or none at all"
-    return (
-        Finding(
-            "tokenizer.missing",
-            Severity.WARN,
-            "tokenizer.json",
-            what,
-            _listing(seen.file_names),
-            get_again("tokenizer.json"),
-        ),
-    )
+    do = get_again("tokenizer.json")
+    return (Finding("tokenizer.missing", Severity.WARN, "tokenizer.json", what, _listing(seen.file_names), do),)
 
 
 def _listing(names: tuple[str, ...]) -> str:
     return f"files there: {_some(list(names))}" if names else "the directory is empty"
-
-
-def _tensors(names: list[str]) -> str:
-    return "1 tensor is" if len(names) == 1 else f"{len(names)} tensors are"
 
 
 def _some(names: list[str]) -> str:

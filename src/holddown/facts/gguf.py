@@ -4,13 +4,12 @@ Source: docs/gguf.md of ggml, and `gguf_init_from_file` of llama.cpp for what it
 """
 
 import struct
-from collections import defaultdict
 from dataclasses import dataclass
 from math import prod
 
 from holddown.base.finding import Finding, Severity
 from holddown.base.units import MIB, size_text
-from holddown.facts.safetensors import DtypeTally, get_again, truncated
+from holddown.facts.safetensors import get_again, truncated
 
 MAGIC = b"GGUF"
 MAX_HEADER_BYTES = 128 * MIB
@@ -38,18 +37,36 @@ _MOST_VALUES, _MOST_TENSORS = 2**16, 2**20
 _DEFAULT_ALIGNMENT = 32
 
 
+# An array with more values than a model has layers is a vocabulary, of which only the length is kept.
+_MOST_LAYERS = 1024
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataValue:
-    """One scalar of the metadata. Arrays are kept as their length only, under `ArrayLength`."""
+    """One scalar of the metadata."""
 
     key: str
     value: int | float | bool | str
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayLength:
+class MetadataArray:
+    """values: of a short array of numbers, which is one value per layer; empty for long ones and for texts."""
+
     key: str
     length: int
+    values: tuple[int | float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """shape: in ggml's order, the input features first: (in, out) or (in, out, experts)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +80,8 @@ class GgufHeader:
     size_bytes: int
     version: int
     metadata: tuple[MetadataValue, ...]
-    arrays: tuple[ArrayLength, ...]
-    tensor_names: tuple[str, ...]
-    by_dtype: tuple[DtypeTally, ...]
+    arrays: tuple[MetadataArray, ...]
+    tensors: tuple[GgufTensor, ...]
     header_bytes: int
     data_start: int
     data_bytes: int
@@ -73,8 +89,8 @@ class GgufHeader:
     def value(self, key: str) -> int | float | bool | str | None:
         return next((item.value for item in self.metadata if item.key == key), None)
 
-    def array_length(self, key: str) -> int | None:
-        return next((item.length for item in self.arrays if item.key == key), None)
+    def array(self, key: str) -> MetadataArray | None:
+        return next((item for item in self.arrays if item.key == key), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +127,7 @@ def size_finding(header: GgufHeader) -> Finding | None:
     """Whether the file is as long as its header says. Padding after the last tensor is no fault to llama.cpp."""
     wanted = header.data_start + header.data_bytes
     if header.size_bytes < wanted:
-        why = f"its header lists {len(header.tensor_names)} tensors"
+        why = f"its header lists {len(header.tensors)} tensors"
         return truncated(header.name, why, header.size_bytes, wanted)
     extra = header.size_bytes - wanted
     if extra >= 4096:
@@ -143,15 +159,14 @@ class _Reader:
         step = next((item.value for item in metadata if item.key == "general.alignment"), _DEFAULT_ALIGNMENT)
         if type(step) is not int or not 1 <= step <= 2**20 or step & (step - 1):
             raise _BadHeaderError(f"general.alignment is {step!r}, not a power of two")
-        names, tallies, data_bytes = self.tensors(tensor_count, step)
+        tensors, data_bytes = self.tensors(tensor_count, step)
         return GgufHeader(
             name=name,
             size_bytes=size_bytes,
             version=version,
             metadata=metadata,
             arrays=arrays,
-            tensor_names=names,
-            by_dtype=tallies,
+            tensors=tensors,
             header_bytes=self.at,
             data_start=_aligned(self.at, step),
             data_bytes=data_bytes,
@@ -193,14 +208,14 @@ class _Reader:
         self.at += length
         return value.decode("utf-8", "replace")
 
-    def metadata(self, count: int) -> tuple[tuple[MetadataValue, ...], tuple[ArrayLength, ...]]:
+    def metadata(self, count: int) -> tuple[tuple[MetadataValue, ...], tuple[MetadataArray, ...]]:
         values: list[MetadataValue] = []
-        arrays: list[ArrayLength] = []
+        arrays: list[MetadataArray] = []
         for _ in range(count):
             key = self.text()
             kind = self.number("<I")
             if kind == _ARRAY:
-                arrays.append(ArrayLength(key, self.skip_array()))
+                arrays.append(MetadataArray(key, *self.array()))
             elif kind == _STRING:
                 values.append(MetadataValue(key, self.text()))
             elif kind in _SCALARS:
@@ -209,18 +224,20 @@ class _Reader:
                 raise _BadHeaderError(f"metadata {key[:80]!r} is of the unknown type {kind}")
         return tuple(values), tuple(arrays)
 
-    def skip_array(self) -> int:
-        """Goes past an array and gives its length: a vocabulary is megabytes that no fact here needs."""
+    def array(self) -> tuple[int, tuple[int | float, ...]]:
+        """Its length, and its values where they can be one per layer: a vocabulary is megabytes that no fact needs."""
         kind, count = self.number("<I"), self.number("<Q")
-        if kind in _SCALARS:
-            self.need(count * struct.calcsize(_SCALARS[kind]))
-            self.at += count * struct.calcsize(_SCALARS[kind])
-        elif kind == _STRING:
+        if kind == _STRING:
             self.skip_texts(count)
-        else:
+            return count, ()
+        if kind not in _SCALARS:
             # arrays of arrays too: llama.cpp refuses them
             raise _BadHeaderError(f"an array of type {kind}, which no engine reads")
-        return count
+        size = count * struct.calcsize(_SCALARS[kind])
+        self.need(size)
+        values = struct.unpack_from(f"<{count}{_SCALARS[kind][1]}", self.view, self.at) if count <= _MOST_LAYERS else ()
+        self.at += size
+        return count, values
 
     def skip_texts(self, count: int) -> None:
         self.need(count * 8)
@@ -232,30 +249,27 @@ class _Reader:
         self.at = at
         self.need(0)
 
-    def tensors(self, count: int, alignment: int) -> tuple[tuple[str, ...], tuple[DtypeTally, ...], int]:
-        names: list[str] = []
-        sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    def tensors(self, count: int, alignment: int) -> tuple[tuple[GgufTensor, ...], int]:
+        """And the end of their data."""
+        tensors: list[GgufTensor] = []
         end = padded_end = 0
         for _ in range(count):
-            name = self.text()
-            dtype, elements, size, offset = self.tensor(name)
+            tensor, offset = self.tensor()
             if offset != padded_end:
-                raise _BadHeaderError(f"tensor {name[:80]!r} begins at byte {offset} of the data, {padded_end} is next")
-            end = offset + size
+                name = tensor.name[:80]
+                raise _BadHeaderError(f"tensor {name!r} begins at byte {offset} of the data, {padded_end} is next")
+            end = offset + tensor.size_bytes
             padded_end = _aligned(end, alignment)
-            names.append(name)
-            sum_of = sums[dtype]
-            sum_of[0] += size
-            sum_of[1] += 1
-            sum_of[2] += elements
-        return tuple(names), tuple(DtypeTally(dtype, *sums[dtype]) for dtype in sorted(sums)), end
+            tensors.append(tensor)
+        return tuple(tensors), end
 
-    def tensor(self, name: str) -> tuple[str, int, int, int]:
-        """Dtype, elements, bytes and offset of one tensor info."""
+    def tensor(self) -> tuple[GgufTensor, int]:
+        """One tensor info, and the offset of its data."""
+        name = self.text()
         dimensions = self.number("<I")
         if dimensions > MAX_DIMENSIONS:
             raise _BadHeaderError(f"tensor {name[:80]!r} has {dimensions} dimensions; {MAX_DIMENSIONS} are possible")
-        shape = [self.number("<Q") for _ in range(dimensions)]
+        shape = tuple(self.number("<Q") for _ in range(dimensions))
         kind, offset = self.number("<I"), self.number("<Q")
         if kind not in TENSOR_TYPES:
             raise _BadHeaderError(f"tensor {name[:80]!r} is of the type {kind}, which holddown does not know")
@@ -263,8 +277,8 @@ class _Reader:
         elements = prod(shape)
         row = shape[0] if shape else 1
         if elements >= 2**63 or row % block_elements:
-            raise _BadHeaderError(f"tensor {name[:80]!r} cannot be {dtype} of shape {shape}")
-        return dtype, elements, elements // block_elements * block_bytes, offset
+            raise _BadHeaderError(f"tensor {name[:80]!r} cannot be {dtype} of shape {list(shape)}")
+        return GgufTensor(name, dtype, shape, elements, elements // block_elements * block_bytes), offset
 
 
 def _aligned(at: int, alignment: int) -> int:

@@ -5,17 +5,23 @@ tensor with its dtype, its shape and its place in the data. The rows cover the d
 Source: the format description and `SafeTensors::deserialize` of huggingface/safetensors.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from json import JSONDecoder
+
+import msgspec
 
 from holddown.base.finding import Finding, Severity
 from holddown.base.units import count_text, size_text
-from holddown.facts.json_object import json_object
+from holddown.facts.agreement import NO_MARKS, NameMarks, marks_of
 
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 """Source: MAX_HEADER_SIZE of huggingface/safetensors, which refuses longer ones too."""
+
+MOST_TENSORS = 2**20
+"""In one file. The largest seen have 210,000 in all their files; more is damage, and refused before it takes memory."""
 
 DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
@@ -25,39 +31,51 @@ DTYPE_BITS = {
     "I64": 64, "U64": 64, "F64": 64, "C64": 64,
 }  # fmt: skip
 
-_SCALES = (
-    "_scale", "_scales", ".scales", "_scale_inv", "_scale_2", "_zero_point", ".qzeros", ".g_idx", "weight_shape",
-    ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map", ".SCB", ".inv_freq",
-)  # fmt: skip
-"""What a quantiser writes beside the weights: it takes space but is not a parameter of the model.
-
-Source: tensor names written by compressed-tensors, modelopt, AutoGPTQ, AutoAWQ, bitsandbytes and DeepSeek's fp8.
-"""
-
 _TOO_MANY_ELEMENTS = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class DtypeTally:
-    """All tensors of one dtype. elements: of their shapes as stored; scale_elements: those of a quantiser's scales."""
+class TensorKind:
+    """Tensors that are alike but for the number of the expert: `model.layers.3.mlp.experts.*.up_proj.weight`.
 
+    A tensor of no expert is a kind of its own. elements, size_bytes: of each; as stored.
+    """
+
+    name: str
     dtype: str
-    size_bytes: int
+    shape: tuple[int, ...]
     tensors: int
     elements: int
-    scale_elements: int = 0
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ShardHeader:
-    """header_bytes: length word and JSON. data_bytes: how much data the header says must follow."""
+    """header_bytes: length word and JSON. data_bytes: how much data the header says must follow.
+
+    tensor_names: empty where only their marks were asked for.
+    """
 
     name: str
     size_bytes: int
     header_bytes: int
     data_bytes: int
+    tensors: int
+    kinds: tuple[TensorKind, ...]
     tensor_names: tuple[str, ...]
-    by_dtype: tuple[DtypeTally, ...]
+    marks: NameMarks = NO_MARKS
+
+
+class _Row(msgspec.Struct, gc=False):
+    """What a row lacks gets a value that no tensor can have. gc: rows hold no cycle, and 200,000 of them need no
+    visits from the collector."""
+
+    dtype: str = ""
+    shape: tuple[int, ...] = (-1,)
+    data_offsets: tuple[int, int] = (0, -1)
+
+
+_ROWS = msgspec.json.Decoder(dict[str, _Row])
 
 
 class _BadRowError(ValueError):
@@ -72,8 +90,11 @@ def header_bytes_wanted(first: bytes) -> int:
     return LENGTH_BYTES + min(length, MAX_HEADER_BYTES)
 
 
-def read_header(name: str, size_bytes: int, head: bytes) -> ShardHeader | Finding:
-    """The header in `head`, the first `header_bytes_wanted` bytes of a file of `size_bytes`; or why there is none."""
+def read_header(name: str, size_bytes: int, head: bytes, *, only_marks: bool = False) -> ShardHeader | Finding:
+    """The header in `head`, the first `header_bytes_wanted` bytes of a file of `size_bytes`; or why there is none.
+
+    only_marks: give the marks of the tensors' names in place of the names.
+    """
     if head.startswith(b"version https://git-lfs"):
         return Finding(
             "shard.lfs-pointer",
@@ -91,17 +112,26 @@ def read_header(name: str, size_bytes: int, head: bytes) -> ShardHeader | Findin
     if LENGTH_BYTES + length > size_bytes or len(head) < LENGTH_BYTES + length:
         return truncated(name, f"its header alone takes {size_text(length)}", size_bytes, LENGTH_BYTES + length)
     try:
-        rows = json_object(head[LENGTH_BYTES : LENGTH_BYTES + length])
-        names, tallies, data_bytes = _tally(rows)
+        rows = _rows(head, length)
+        kinds, data_bytes = _kinds(rows)
     except ValueError as error:
         return _unreadable(name, str(error))
-    return ShardHeader(name, size_bytes, LENGTH_BYTES + length, data_bytes, names, tallies)
+    return ShardHeader(
+        name,
+        size_bytes,
+        LENGTH_BYTES + length,
+        data_bytes,
+        len(rows),
+        kinds,
+        () if only_marks else tuple(rows),
+        marks_of(rows, name, escaped=head.find(b"\\", LENGTH_BYTES) >= 0) if only_marks else NO_MARKS,
+    )
 
 
 def size_finding(header: ShardHeader) -> Finding | None:
     """Whether the file is as long as its header says."""
     wanted = header.header_bytes + header.data_bytes
-    tensors = f"its header lists {count_text(len(header.tensor_names))} tensors"
+    tensors = f"its header lists {count_text(header.tensors)} tensors"
     if header.size_bytes < wanted:
         return truncated(header.name, tensors, header.size_bytes, wanted)
     if header.size_bytes > wanted:
@@ -138,91 +168,166 @@ def _unreadable(name: str, seen: str) -> Finding:
     return Finding("shard.unreadable-header", Severity.BLOCK, name, what, seen, get_again(name))
 
 
-@dataclass(slots=True)
-class _Kind:
-    """One dtype and shape, as often as it comes; the same few come for every expert of every layer."""
+def _rows(head: bytes, length: int) -> dict[str, _Row]:
+    """The tensors' rows. Raises: ValueError."""
+    # each row has a brace, so braces bound the work and the memory
+    braces = head.count(b"{", LENGTH_BYTES, LENGTH_BYTES + length)
+    if braces > MOST_TENSORS:
+        raise _BadRowError(f"it has {count_text(braces)} rows, more tensors than any model")
+    text = memoryview(head)[LENGTH_BYTES : LENGTH_BYTES + length]
+    try:
+        rows = _decoded(text)
+        # metadata is text by text, and so becomes a row that lacks everything
+        has_metadata = rows.pop("__metadata__", None) is not None
+    except _BadRowError:
+        without = _without_metadata(bytes(text))
+        if without is None:
+            raise
+        rows, has_metadata, braces = _decoded(without), False, without.count(b"{")
+    if braces > 1 + has_metadata + len(rows):
+        _refuse_duplicates(bytes(text))
+    return rows
 
-    dtype: str
-    elements: int
-    size_bytes: int
-    tensors: int = 0
-    scales: int = 0
+
+def _decoded(text: bytes | memoryview) -> dict[str, _Row]:
+    try:
+        return _ROWS.decode(text)
+    except RecursionError as error:
+        raise _BadRowError("it is nested too deeply") from error
+    except msgspec.ValidationError as error:
+        raise _BadRowError(f"a tensor's row is not as the format has it: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _BadRowError(f"it is no JSON: {error}") from error
 
 
-def _tally(rows: dict[str, Any]) -> tuple[tuple[str, ...], tuple[DtypeTally, ...], int]:
-    """Names, sums by dtype, and the end of the data. Big models have 200,000 rows, so a row that is like one before
-    it costs one look-up; the first of a kind is checked in full.
+_METADATA_FIRST = re.compile(rb'\s*\{\s*"__metadata__"\s*:\s*')
+
+
+def _without_metadata(text: bytes) -> bytes | None:
+    """The header less a `__metadata__` that is no text by text, for this reader needs nothing of it. None where it
+    does not come first, which is where writers put it."""
+    match = _METADATA_FIRST.match(text)
+    if match is None:
+        return None
+    try:
+        words = text[match.end() :].decode("utf-8")
+        _, end = JSONDecoder().raw_decode(words)
+    except (ValueError, RecursionError):
+        return None
+    return ("{" + words[end:].lstrip(" \t\r\n").removeprefix(",")).encode()
+
+
+def _refuse_duplicates(text: bytes) -> None:
+    """A JSON object may name a key twice and keeps the last; the format forbids it, as the first one's data is lost.
 
     Raises: ValueError.
     """
-    rows.pop("__metadata__", None)
-    kinds: dict[Any, _Kind] = {}
+
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names = dict(pairs)
+        if len(names) < len(pairs):
+            seen: set[str] = set()
+            twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise _BadRowError(f"it names {twice[:80]!r} twice")
+        return names
+
+    try:
+        JSONDecoder(object_pairs_hook=once).decode(text.decode("utf-8"))  # metadata that holds braces ends here too
+    except RecursionError as error:
+        raise _BadRowError("it is nested too deeply") from error
+
+
+@dataclass(slots=True)
+class _Kind:
+    """One kind while it is counted."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    size_bytes: int
+    tensors: int = 0
+
+
+_EXPERT = re.compile(r"(.*\.experts\.)\d+(\..+)", re.DOTALL)
+
+
+def kind_name(name: str) -> str:
+    """The name with the number of the expert as `*`, as `TensorKind` has it."""
+    expert = _EXPERT.fullmatch(name)
+    return f"{expert[1]}*{expert[2]}" if expert else name
+
+
+def _kinds(rows: dict[str, _Row]) -> tuple[tuple[TensorKind, ...], int]:
+    """The kinds of tensors, and the end of the data. Every row is checked: its bytes against dtype and shape, and its
+    place against the row before it.
+
+    Big models have 200,000 rows, nearly all of experts, which come in runs of one layer. So the beginning of the name
+    (up to `experts.`) is kept from row to row, and a row like one before it costs a comparison and a look-up.
+
+    Raises: ValueError.
+    """
+    kinds: dict[tuple[object, ...], _Kind] = {}
+    run: dict[str, _Kind] = {}
+    runs: dict[str, dict[str, _Kind]] = {}
+    prefix, cut = "\0", 1
     end, in_order = 0, True
     for name, row in rows.items():
-        try:
-            kind = kinds[(row["dtype"], *row["shape"])]
-            first, last = row["data_offsets"]
-        except (KeyError, TypeError, ValueError):
-            kind, first, last = _first_of_kind(name, row)
-            kinds[(kind.dtype, *row["shape"])] = kind
-        if first.__class__ is not int or last.__class__ is not int or first < 0:
-            raise _BadRowError(f"the data_offsets of {name[:80]!r} are no byte range")
+        kind = None
+        if name.startswith(prefix):
+            kind = run.get(name[name.find(".", cut) :])
+        if kind is None or kind.shape != row.shape or kind.dtype != row.dtype or name[cut] > "9":
+            expert = _EXPERT.fullmatch(name)
+            kind = _kind_of(name, row, expert, kinds)
+            if expert is not None:
+                prefix, cut = expert[1], len(expert[1])
+                run = runs.setdefault(prefix, {})
+                run[expert[2]] = kind
+        first, last = row.data_offsets
         if last - first != kind.size_bytes:
-            raise _BadRowError(f"{name[:80]!r} is {kind.dtype} {row['shape'][:8]} but has {last - first} bytes")
+            raise _BadRowError(f"{name[:80]!r} is {kind.dtype} {list(row.shape[:8])} but has {last - first} bytes")
         kind.tensors += 1
-        if name.endswith(_SCALES):
-            kind.scales += 1
         if first != end:
             in_order = False
         end = last
-    return tuple(rows), _by_dtype(kinds.values()), end if in_order else _end_of_data(rows)
+    counted = tuple(
+        TensorKind(kind.name, kind.dtype, kind.shape, kind.tensors, kind.elements, kind.size_bytes)
+        for kind in kinds.values()
+    )
+    return counted, end if in_order else _end_of_data(rows.values())
 
 
-def _by_dtype(kinds: Iterable[_Kind]) -> tuple[DtypeTally, ...]:
-    sums: dict[str, DtypeTally] = {}
-    for kind in kinds:
-        so_far = sums.get(kind.dtype, DtypeTally(kind.dtype, 0, 0, 0))
-        sums[kind.dtype] = DtypeTally(
-            kind.dtype,
-            so_far.size_bytes + kind.tensors * kind.size_bytes,
-            so_far.tensors + kind.tensors,
-            so_far.elements + kind.tensors * kind.elements,
-            so_far.scale_elements + kind.scales * kind.elements,
-        )
-    return tuple(sums[dtype] for dtype in sorted(sums))
-
-
-def _end_of_data(rows: dict[str, Any]) -> int:
+def _end_of_data(rows: Iterable[_Row]) -> int:
     """Where the last tensor ends, for rows that do not stand in the order of their data. Raises: ValueError."""
     end = 0
-    for first, last in sorted(row["data_offsets"] for row in rows.values()):
+    for first, last in sorted(row.data_offsets for row in rows):
         if first != end:
             raise _BadRowError(f"the tensors leave a gap or overlap at byte {min(first, end)} of the data")
         end = last
     return end
 
 
-def _first_of_kind(name: str, row: Any) -> tuple[_Kind, int, int]:
-    """The row's dtype and shape, checked, and its place. Raises: ValueError."""
-    try:
-        dtype, shape, (first, last) = row["dtype"], row["shape"], row["data_offsets"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _BadRowError(f"the row of {name[:80]!r} lacks dtype, shape or data_offsets") from error
-    if first.__class__ is not int or last.__class__ is not int or not 0 <= first <= last < _TOO_MANY_ELEMENTS:
-        raise _BadRowError(f"the data_offsets of {name[:80]!r} are no byte range")
-    if dtype.__class__ is not str or shape.__class__ is not list:
-        raise _BadRowError(f"the row of {name[:80]!r} has no proper dtype and shape")
+def _kind_of(name: str, row: _Row, expert: re.Match[str] | None, kinds: dict[tuple[object, ...], _Kind]) -> _Kind:
+    """The row's kind, checked where it is the first of it. Raises: ValueError."""
+    shown = f"{expert[1]}*{expert[2]}" if expert else name
+    # a dtype newer than our table is taken at its word: its bytes are known, only its elements cannot be checked
+    bits = DTYPE_BITS.get(row.dtype)
+    first, last = row.data_offsets
+    key = (shown, row.dtype, row.shape, None if bits else last - first)
+    if key in kinds:
+        return kinds[key]
+    if not row.dtype or row.shape == (-1,) or row.data_offsets == (0, -1):
+        raise _BadRowError(f"the row of {name[:80]!r} lacks dtype, shape or data_offsets")
     elements = 1
-    for dim in shape:
-        if dim.__class__ is not int or dim < 0:
+    for dim in row.shape:
+        if dim < 0:
             raise _BadRowError(f"the shape of {name[:80]!r} is not a list of sizes")
         elements *= dim
         if elements >= _TOO_MANY_ELEMENTS:
             raise _BadRowError(f"the shape of {name[:80]!r} is beyond any file")
-    bits = DTYPE_BITS.get(dtype)
-    # a dtype newer than this table is taken at its word: its bytes are known, only its elements cannot be checked
-    if bits is None:
-        return _Kind(dtype, elements, last - first), first, last
-    if elements * bits % 8:
-        raise _BadRowError(f"{name[:80]!r} is {dtype} {shape[:8]}, which is no whole number of bytes")
-    return _Kind(dtype, elements, elements * bits // 8), first, last
+    if bits and elements * bits % 8:
+        raise _BadRowError(f"{name[:80]!r} is {row.dtype} {list(row.shape[:8])}, which is no whole number of bytes")
+    if not 0 <= first <= last < _TOO_MANY_ELEMENTS:
+        raise _BadRowError(f"the data_offsets of {name[:80]!r} are no byte range")
+    kind = kinds[key] = _Kind(shown, row.dtype, row.shape, elements, elements * bits // 8 if bits else last - first)
+    return kind

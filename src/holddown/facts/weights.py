@@ -6,21 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holddown.base.evidence import Fact, Unknown, derived
 from holddown.base.finding import Finding, Severity
 from holddown.base.units import MIB
 from holddown.facts.gguf import GgufHeader
 from holddown.facts.model import DtypeBytes
-from holddown.facts.safetensors import DTYPE_BITS, DtypeTally, ShardHeader, get_again
+from holddown.facts.safetensors import ShardHeader, get_again
 
 TAIL_BYTES = MIB
 
 _NUMBERED = re.compile(r"(?P<stem>.*-)(?P<part>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.safetensors|\.gguf)", re.DOTALL)
 _MOST_PARTS = 10_000
-
-# Integers are a quantiser's packed weights, or small buffers such as position_ids; int8 holds one weight per element.
-_PACKED = frozenset({"U8", "U16", "I16", "U32", "I32", "U64", "I64", "BOOL"})
-_PACKED_SHARE = 0.01
 
 
 class Tail(StrEnum):
@@ -52,6 +47,7 @@ def numbered_parts(name: str) -> tuple[str, ...]:
 
 
 def head_sha256(head: bytes) -> str:
+    """Of a header as it stands in its file."""
     return hashlib.sha256(head).hexdigest()
 
 
@@ -63,49 +59,14 @@ def digest(shards: Iterable[ShardSeen], config: str) -> str:
     return whole.hexdigest()
 
 
-def sum_tallies(tallies: Iterable[DtypeTally]) -> tuple[DtypeTally, ...]:
-    """One per dtype, most bytes first."""
-    sums: dict[str, DtypeTally] = {}
-    for tally in tallies:
-        so_far = sums.get(tally.dtype)
-        sums[tally.dtype] = tally if so_far is None else _added(so_far, tally)
-    return tuple(sorted(sums.values(), key=lambda tally: (-tally.size_bytes, tally.dtype)))
-
-
-def _added(one: DtypeTally, other: DtypeTally) -> DtypeTally:
-    return DtypeTally(
-        one.dtype,
-        one.size_bytes + other.size_bytes,
-        one.tensors + other.tensors,
-        one.elements + other.elements,
-        one.scale_elements + other.scale_elements,
-    )
-
-
-def dtype_bytes(tallies: Iterable[DtypeTally]) -> tuple[DtypeBytes, ...]:
-    return tuple(DtypeBytes(tally.dtype, tally.size_bytes, tally.tensors) for tally in tallies)
-
-
-def safetensors_parameters(tallies: tuple[DtypeTally, ...], quantized: bool) -> Fact[int]:
-    """How many numbers the model was trained with: elements of the tensors, less what a quantiser put beside them.
-
-    Unknown where several weights are packed into one integer: the header does not say how many.
-    """
-    total_bytes = sum(tally.size_bytes for tally in tallies)
-    unknown = [tally.dtype for tally in tallies if tally.dtype not in DTYPE_BITS]
-    if unknown:
-        return Unknown(f"tensors of dtype {', '.join(unknown)}, which holddown does not know")
-    packed = [
-        tally.dtype for tally in tallies if tally.dtype in _PACKED and tally.size_bytes > _PACKED_SHARE * total_bytes
-    ]
-    if packed:
-        return Unknown(f"weights are packed into {', '.join(packed)}; the header does not say how many to an element")
-    counted = [tally for tally in tallies if tally.dtype not in _PACKED and tally.dtype != "F8_E8M0"]
-    elements = sum(tally.elements for tally in counted)
-    if not quantized:
-        return derived(elements, "elements of all tensors in the headers")
-    scales = sum(tally.scale_elements for tally in counted)
-    return derived(elements - scales, "elements of all tensors in the headers, without quantisation scales")
+def dtype_bytes(tensors: Iterable[tuple[str, int, int]]) -> tuple[DtypeBytes, ...]:
+    """From (dtype, how many, bytes of each) of whatever a header lists; the dtype with most bytes first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for dtype, count, size_bytes in tensors:
+        total, tensor_count = sums.get(dtype, (0, 0))
+        sums[dtype] = (total + count * size_bytes, tensor_count + count)
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))
+    return tuple(DtypeBytes(dtype, total, count) for dtype, (total, count) in ordered)
 
 
 def missing_shards(names: tuple[str, ...], of: int, named_by: str) -> tuple[Finding, ...]:

@@ -7,8 +7,9 @@ import click
 
 from fakes.checkpoint_bytes import Tensors, safetensors_head
 from holddown.cli.inspect import card
-from holddown.facts.checkpoint import INDEX, DirectorySeen, TextFile, directory_facts, read_index, weight_files
+from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts, weight_files
 from holddown.facts.safetensors import read_header
+from holddown.facts.shard_index import INDEX, read_index
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 EXPECTED = Path(__file__).with_name("expected.txt")
@@ -62,6 +63,6 @@ def test_every_fault_is_told_at_once() -> None:
     index = TextFile(INDEX, json.dumps({"weight_map": placed}))
     names = (*NAMES[:8], "old.safetensors", "config.json", "tokenizer.json", INDEX)
     texts = (TextFile("config.json", json.dumps(CONFIG)), index)
-    files = weight_files(names, read_index(index))
-    seen = DirectorySeen("/models/DeepSeek-V3", names, texts, read_index(index), files, shards)
+    files = weight_files(names, read_index(index.text))
+    seen = DirectorySeen("/models/DeepSeek-V3", names, texts, read_index(index.text), files, shards)
     assert click.unstyle(card(directory_facts(seen))) + "\n" == EXPECTED.read_text("utf-8")

@@ -1,5 +1,6 @@
 """A directory's files put together: facts and every fault at once."""
 
+import hashlib
 import json
 
 import pytest
@@ -8,9 +9,11 @@ from fakes.checkpoint_bytes import Tensors, safetensors_head
 from holddown.base.errors import CheckpointError
 from holddown.base.evidence import Known, Unknown
 from holddown.base.finding import Severity
-from holddown.facts.checkpoint import INDEX, DirectorySeen, TextFile, directory_facts, read_index, weight_files
+from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts, weight_files
 from holddown.facts.model import Inspection
+from holddown.facts.remote_code import Script
 from holddown.facts.safetensors import read_header
+from holddown.facts.shard_index import INDEX, read_index
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 CONFIG = json.dumps(
@@ -33,16 +36,18 @@ def inspect(
     texts: dict[str, str] | None = None,
     extra_names: tuple[str, ...] = OTHERS,
     placed: dict[str, str] | None = None,
+    scripts: dict[str, str] | None = None,
 ) -> Inspection:
     texts = {"config.json": CONFIG} | (texts or {})
     if placed is not None:
         texts[INDEX] = json.dumps({"weight_map": placed})
     names = (*shards, *extra_names, *texts)
     files = tuple(TextFile(name, text) for name, text in texts.items())
-    index = read_index(next((file for file in files if file.name == INDEX), None))
+    index = read_index(texts.get(INDEX))
     weights = weight_files(names, index)
     seen = tuple(shard(name, shards[name]) for name in weights.present)
-    return directory_facts(DirectorySeen("/models/m", names, files, index, weights, seen))
+    code = tuple(Script(name, text.encode()) for name, text in (scripts or {}).items())
+    return directory_facts(DirectorySeen("/models/m", names, files, index, weights, seen, code))
 
 
 def codes(inspection: Inspection) -> list[str]:
@@ -140,12 +145,13 @@ def test_a_missing_config_and_tokenizer() -> None:
 
 
 def test_remote_code() -> None:
-    """What auto_map names and what lies beside it would run; without auto_map nothing would."""
+    """What auto_map names would run, with its hash, and what that imports; without auto_map nothing would."""
     auto = json.dumps({"auto_map": {"AutoConfig": "config_x.X"}})
-    names = (*OTHERS, "config_x.py", "helper.py")
-    inspection = inspect({"model.safetensors": ONE}, {"config.json": auto}, names)
-    assert inspection.model.remote_code_files == ("config_x.py", "helper.py")
-    assert inspect({"model.safetensors": ONE}, extra_names=names).model.remote_code_files == ()
+    scripts = {"config_x.py": "from .helper import f\n", "helper.py": "", "convert.py": "import os\n"}
+    model = inspect({"model.safetensors": ONE}, {"config.json": auto}, scripts=scripts).model
+    assert [file.name for file in model.remote_code] == ["config_x.py", "helper.py"]
+    assert model.remote_code[1].sha256 == hashlib.sha256(b"").hexdigest()
+    assert inspect({"model.safetensors": ONE}, scripts=scripts).model.remote_code == ()
 
 
 def test_remote_code_that_is_not_there() -> None:

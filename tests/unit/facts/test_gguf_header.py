@@ -7,8 +7,16 @@ import pytest
 
 from fakes.checkpoint_bytes import LLAMA, GgufValue, gguf_head, gguf_string
 from holddown.base.finding import Finding, Severity
-from holddown.facts.gguf import MAX_HEADER_BYTES, TENSOR_TYPES, GgufHeader, NeedMore, read_header, size_finding
-from holddown.facts.safetensors import DtypeTally
+from holddown.facts.gguf import (
+    MAX_HEADER_BYTES,
+    TENSOR_TYPES,
+    GgufHeader,
+    GgufTensor,
+    MetadataArray,
+    NeedMore,
+    read_header,
+    size_finding,
+)
 
 NAME = "SmolLM2-135M.Q4_1.gguf"
 Q4_1, F32 = 3, 0
@@ -34,13 +42,23 @@ def test_reads_scalars_and_array_lengths(version: int) -> None:
     header = good(version=version)
     assert header.value("llama.context_length") == 8192
     assert header.value("tokenizer.chat_template") == "{{ messages }}"
-    assert header.array_length("tokenizer.ggml.tokens") == 3
+    assert header.array("tokenizer.ggml.tokens") == MetadataArray("tokenizer.ggml.tokens", 3)
     assert header.value("tokenizer.ggml.tokens") is None
 
 
-def test_sums_by_type() -> None:
+def test_tensors() -> None:
     """Bytes follow from the blocks of the type, elements from the shape."""
-    assert good().by_dtype == (DtypeTally("F32", 256, 1, 64), DtypeTally("Q4_1", 80, 1, 128))
+    assert good().tensors == (
+        GgufTensor("blk.0.attn_q.weight", "Q4_1", (64, 2), 128, 80),
+        GgufTensor("blk.0.attn_norm.weight", "F32", (64,), 64, 256),
+    )
+
+
+def test_a_value_for_each_layer() -> None:
+    """A short array of numbers is kept whole, for it can be one value per layer; a long one is a vocabulary."""
+    header = good(LLAMA | {"llama.attention.head_count_kv": [8, 0, 8], "scores": [1] * 5000})
+    assert header.array("llama.attention.head_count_kv") == MetadataArray("llama.attention.head_count_kv", 3, (8, 0, 8))
+    assert header.array("scores") == MetadataArray("scores", 5000)
 
 
 def test_a_whole_file_is_no_finding() -> None:

@@ -9,8 +9,8 @@ from fakes.checkpoint_bytes import Tensors, framed, safetensors_head, safetensor
 from holddown.base.finding import Finding
 from holddown.facts.safetensors import (
     MAX_HEADER_BYTES,
-    DtypeTally,
     ShardHeader,
+    TensorKind,
     header_bytes_wanted,
     read_header,
     size_finding,
@@ -37,13 +37,35 @@ def fault(head: bytes, size: int | None = None) -> Finding:
     return found
 
 
-def test_sums_by_dtype() -> None:
-    """Bytes, tensors and elements are summed by dtype, a quantiser's scales apart."""
-    assert good().by_dtype == (
-        DtypeTally("BF16", 2048, 1, 1024, 0),
-        DtypeTally("F32", 32, 1, 8, 8),
-        DtypeTally("F8_E4M3", 512, 1, 512, 0),
+def test_kinds_of_tensors() -> None:
+    """Each tensor is there with its dtype, shape, elements and bytes."""
+    assert good().kinds == (
+        TensorKind("model.embed_tokens.weight", "BF16", (64, 16), 1, 1024, 2048),
+        TensorKind("model.layers.0.mlp.up_proj.weight", "F8_E4M3", (32, 16), 1, 512, 512),
+        TensorKind("model.layers.0.mlp.up_proj.weight_scale_inv", "F32", (4, 2), 1, 8, 32),
     )
+
+
+def test_experts_are_one_kind() -> None:
+    """Tensors that differ only in the number of the expert are counted together; a shape of its own is a kind of its
+    own, and so are a layer's fused experts and those of another layer."""
+    layer: Tensors = {
+        **{f"layers.3.mlp.experts.{number}.up_proj.weight": ("BF16", (4, 8)) for number in range(12)},
+        "layers.3.mlp.experts.12.up_proj.weight": ("BF16", (2, 8)),
+        "layers.3.mlp.experts.13.up_proj.weight": ("BF16", (4, 8)),
+        "layers.3.mlp.experts.bias": ("F32", (4,)),
+        "layers.4.mlp.experts.0.up_proj.weight": ("BF16", (4, 8)),
+    }
+    head, size = safetensors_head(layer)
+    header = read_header(NAME, size, head)
+    assert isinstance(header, ShardHeader)
+    assert {(kind.name, kind.shape): kind.tensors for kind in header.kinds} == {
+        ("layers.3.mlp.experts.*.up_proj.weight", (4, 8)): 13,
+        ("layers.3.mlp.experts.*.up_proj.weight", (2, 8)): 1,
+        ("layers.3.mlp.experts.bias", (4,)): 1,
+        ("layers.4.mlp.experts.*.up_proj.weight", (4, 8)): 1,
+    }
+    assert header.tensors == 16
 
 
 def test_metadata_is_no_tensor() -> None:
@@ -110,26 +132,40 @@ def rows_with(**changes: object) -> bytes:
     return framed(json.dumps(rows))
 
 
+ROW = '{"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}'
+
+
 @pytest.mark.parametrize(
     ("head", "word"),
     [
         (struct.pack("<Q", 1) + b"{", "would be 1 bytes"),
-        (framed("[1, 2]"), "list, not an object"),
-        (framed("{oops"), "line 1"),
-        (framed(b'{"a\xff": 1}'), "UTF-8"),
+        (framed("[1, 2]"), "got `array`"),
+        (framed("{oops"), "byte 1"),
+        (framed(b'{"a\xff": 1}'), "JSON"),
         (framed('{"a":' * 100_000), "nested"),
-        (framed('{"w": 3}'), "lacks dtype"),
+        (framed('{"a": {"x":' + "[" * 100_000), "nested"),
+        (framed('{"w": 3}'), "got `int`"),
+        (framed('{"w": NaN}'), "no JSON"),
+        (framed('{"w\\ud800": {}}'), "no JSON"),
         (framed('{"w": {"dtype": "F32"}}'), "lacks dtype"),
-        (rows_with(shape=["4", 4]), "list of sizes"),
+        (rows_with(shape=["4", 4]), "shape[0]"),
         (rows_with(shape=[-4, -4]), "list of sizes"),
-        (rows_with(shape="44"), "proper dtype"),
-        (rows_with(shape=[True, 16]), "list of sizes"),
+        (rows_with(shape="44"), "got `str`"),
+        (rows_with(shape=[True, 16]), "got `bool`"),
         (rows_with(shape=[2**40, 2**40]), "beyond any file"),
+        (rows_with(shape=[10**4000]), "beyond any file"),
         (rows_with(data_offsets=[32, 0]), "no byte range"),
-        (rows_with(data_offsets=[0.0, 32.0]), "no byte range"),
+        (rows_with(dtype="NEW", data_offsets=[32, 0]), "no byte range"),
+        (rows_with(data_offsets=[0.5, 32]), "data_offsets[0]"),
         (rows_with(data_offsets=[0, 16]), "has 16 bytes"),
         (rows_with(data_offsets=[8, 40]), "gap or overlap"),
-        (rows_with(dtype=16), "proper dtype"),
+        (rows_with(data_offsets=[-32, 0]), "no byte range"),
+        (rows_with(dtype=16), "got `int`"),
+        (
+            framed(f'{{"w": {ROW}, "w": {ROW}}}'),
+            "names 'w' twice",
+        ),
+        (framed("{" + '"w": {}, ' * 2**20 + '"v": {}}'), "more tensors than any model"),
     ],
 )
 def test_unreadable_headers(head: bytes, word: str) -> None:
@@ -169,4 +205,24 @@ def test_a_dtype_of_tomorrow() -> None:
     """A dtype that is not known is taken at its word: its bytes count."""
     header = read_header(NAME, 10**6, rows_with(dtype="F3_E1M1", data_offsets=[0, 6]))
     assert isinstance(header, ShardHeader)
-    assert header.by_dtype == (DtypeTally("F3_E1M1", 6, 1, 16, 0),)
+    assert header.kinds == (TensorKind("w", "F3_E1M1", (4, 4), 1, 16, 6),)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, [], 3, "text", {}, {"format": "pt"}, {"shape": "a word"}, {"dtype": 5}, {"nested": {"a": {}}}, [[[{}]]]],
+)
+def test_metadata_of_any_form(metadata: object) -> None:
+    """`__metadata__` is nothing that the tensors depend on, first as writers put it."""
+    row = {"dtype": "U8", "shape": [8], "data_offsets": [0, 8]}
+    header = read_header(NAME, 10**6, framed(json.dumps({"__metadata__": metadata, "w": row})))
+    assert isinstance(header, ShardHeader)
+    assert (header.tensor_names, header.data_bytes) == (("w",), 8)
+
+
+def test_marks_in_place_of_names() -> None:
+    """Of a large checkpoint only hashes of the names are kept."""
+    head, size = safetensors_head(LAYER)
+    header = read_header(NAME, size, head, only_marks=True)
+    assert isinstance(header, ShardHeader)
+    assert (header.tensors, header.tensor_names, list(header.marks.names)) == (3, (), [hash(name) for name in LAYER])

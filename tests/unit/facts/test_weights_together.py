@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 from fakes.checkpoint_bytes import Tensors, safetensors_head
-from holddown.base.evidence import Fact, Known, Unknown
-from holddown.facts.checkpoint import WeightMap, weight_files
-from holddown.facts.safetensors import ShardHeader, read_header
+from holddown.facts.checkpoint import weight_files
+from holddown.facts.safetensors import read_header
+from holddown.facts.shard_index import WeightMap
 from holddown.facts.weights import (
     ShardSeen,
     Tail,
     digest,
     head_sha256,
     numbered_parts,
-    safetensors_parameters,
-    sum_tallies,
     tail_finding,
 )
 
@@ -23,51 +21,12 @@ def shard(name: str, tensors: Tensors) -> ShardSeen:
     return ShardSeen(name, size, head_sha256(head), read_header(name, size, head), Tail.DATA)
 
 
-def parameters(tensors: Tensors, *, quantized: bool) -> Fact[int]:
-    header = shard("model.safetensors", tensors).header
-    assert isinstance(header, ShardHeader)
-    return safetensors_parameters(sum_tallies(header.by_dtype), quantized)
-
-
 def test_parts_by_number() -> None:
     """A numbered name tells of all its siblings; any other name of itself."""
     assert numbered_parts("m-00002-of-00003.gguf") == tuple(f"m-0000{n}-of-00003.gguf" for n in (1, 2, 3))
     assert numbered_parts("model.safetensors") == ("model.safetensors",)
     assert numbered_parts("m-00001-of-99999.gguf") == ("m-00001-of-99999.gguf",)
     assert numbered_parts("m-00001-of-00000.gguf") == ("m-00001-of-00000.gguf",)
-
-
-def test_plain_weights_are_counted() -> None:
-    """Elements of floating-point tensors are the parameters; position ids are a buffer."""
-    fact = parameters({"w": ("BF16", (64, 64)), "b": ("F32", (64,)), "position_ids": ("I64", (1,))}, quantized=False)
-    assert isinstance(fact, Known)
-    assert fact.value == 64 * 64 + 64
-
-
-def test_a_learned_scale_counts_where_nothing_is_quantised() -> None:
-    """`layer_scale` of an unquantised model is a parameter; a quantiser's `weight_scale` is none."""
-    tensors: Tensors = {"w": ("BF16", (8, 8)), "layer_scale": ("BF16", (8,))}
-    plain, quantised = parameters(tensors, quantized=False), parameters(tensors, quantized=True)
-    assert isinstance(plain, Known)
-    assert isinstance(quantised, Known)
-    assert (plain.value, quantised.value) == (72, 64)
-
-
-def test_eight_bit_weights_are_exact() -> None:
-    """fp8 and int8 hold one weight to an element; block scales in F8_E8M0 are none."""
-    fact = parameters(
-        {"a": ("F8_E4M3", (64, 64)), "a_scale_inv": ("F32", (1, 1)), "b": ("I8", (4, 4)), "s": ("F8_E8M0", (8,))},
-        quantized=True,
-    )
-    assert isinstance(fact, Known)
-    assert fact.value == 64 * 64 + 16
-
-
-def test_packed_weights_are_unknown() -> None:
-    """int4 packed into int32 cannot be counted from the header, and the reason says so."""
-    fact = parameters({"w.weight_packed": ("I32", (64, 8)), "w.weight_scale": ("BF16", (64, 2))}, quantized=True)
-    assert isinstance(fact, Unknown)
-    assert "I32" in fact.why
 
 
 def test_the_digest_sees_a_header_a_size_and_the_config() -> None:

@@ -7,25 +7,31 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holddown.base.errors import CheckpointError
-from holddown.base.finding import Finding
 from holddown.facts import gguf, safetensors
-from holddown.facts.checkpoint import INDEX, TEXTS, DirectorySeen, TextFile, directory_facts, read_index, weight_files
+from holddown.facts.agreement import NO_MARKS, NameMarks, agree
+from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts, weight_files
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.model import Inspection
+from holddown.facts.remote_code import Script
+from holddown.facts.shard_index import INDEX, Agreed, Index, read_index
 from holddown.facts.weights import TAIL_BYTES, ShardSeen, Tail, head_sha256, numbered_parts
 
 _FIRST_READ_BYTES = 1 << 20
 _MAX_TEXT_BYTES = 256 << 20
+_MAX_SCRIPT_BYTES = 4 << 20
+_LARGE_INDEX = 1 << 20
 
 
 class LocalCheckpoints:
     """Reads headers, small text files, and the last MiB of each weight file; writes nothing.
 
-    environ: where HF_HUB_CACHE and HF_HOME are looked up.
+    environ: where HF_HUB_CACHE and HF_HOME are looked up. large_index: from how many characters on an index is first
+    compared with the headers by hashes.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str] | None = None, large_index: int = _LARGE_INDEX) -> None:
         self._environ = os.environ if environ is None else environ
+        self._large_index = large_index
 
     def inspect(self, path: str) -> Inspection:
         """Raises: CheckpointError when there is no checkpoint to speak of; faults of its files are findings."""
@@ -84,10 +90,22 @@ class LocalCheckpoints:
         if ggufs and not any(name.endswith(".safetensors") for name in names):
             return _file(folder / _one_gguf(folder, ggufs))
         texts = tuple(_text(folder / name) for name in TEXTS if name in names)
-        index = read_index(next((file for file in texts if file.name == INDEX), None))
+        index, shards = self._weights(folder, names, next((file for file in texts if file.name == INDEX), None))
         files = weight_files(names, index)
-        shards = tuple(_safetensors_shard(folder / name) for name in files.present)
-        return directory_facts(DirectorySeen(str(folder), names, texts, index, files, shards))
+        return directory_facts(DirectorySeen(str(folder), names, texts, index, files, shards, _scripts(folder, names)))
+
+    def _weights(
+        self, folder: Path, names: tuple[str, ...], index: TextFile | None
+    ) -> tuple[Index, tuple[ShardSeen, ...]]:
+        """The headers of all weight files. Of a large checkpoint names are held only where they are of use: where the
+        index and the headers disagree."""
+        if index is not None and len(index.text) > self._large_index:
+            present = weight_files(names, None).present
+            shards, marks = _marked(folder, present)
+            if agree(index.text, marks):
+                return Agreed(present), shards
+        read = read_index(index.text, index.fault) if index is not None else None
+        return read, tuple(_safetensors_shard(folder / name) for name in weight_files(names, read).present)
 
 
 def _one_gguf(folder: Path, names: list[str]) -> str:
@@ -127,24 +145,44 @@ def _text(path: Path) -> TextFile:
     try:
         if path.stat().st_size > _MAX_TEXT_BYTES:
             return TextFile(path.name, "", f"it has {path.stat().st_size} bytes, no such file is that long")
-        return TextFile(path.name, path.read_text("utf-8"))
+        return TextFile(path.name, path.read_bytes().decode("utf-8"))
     except UnicodeDecodeError as error:
         return TextFile(path.name, "", f"it is not UTF-8 at byte {error.start}")
     except OSError as error:
         return TextFile(path.name, "", error.strerror or str(error))
 
 
-def _safetensors_shard(path: Path) -> ShardSeen:
+def _scripts(folder: Path, names: tuple[str, ...]) -> tuple[Script, ...]:
+    """The Python files, and those of packages beside them."""
+    if not any(name.endswith(".py") for name in names):
+        return ()
+    paths = sorted({*folder.glob("*.py"), *folder.glob("[!.]*/*.py")})
+    found = []
+    for path in paths:
+        try:
+            if path.is_file() and path.stat().st_size <= _MAX_SCRIPT_BYTES:
+                found.append(Script(path.relative_to(folder).as_posix(), path.read_bytes()))
+        except OSError:
+            continue  # a file that cannot be read is told as one that is not there
+    return tuple(found)
+
+
+def _marked(folder: Path, names: tuple[str, ...]) -> tuple[tuple[ShardSeen, ...], list[NameMarks]]:
+    shards = tuple(_safetensors_shard(folder / name, only_marks=True) for name in names)
+    headers = [shard.header for shard in shards]
+    return shards, [header.marks if isinstance(header, safetensors.ShardHeader) else NO_MARKS for header in headers]
+
+
+def _safetensors_shard(path: Path, *, only_marks: bool = False) -> ShardSeen:
     with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        head = _read(file.fileno(), 0, safetensors.LENGTH_BYTES)
-        wanted = min(safetensors.header_bytes_wanted(head), size)
-        head += _read(file.fileno(), len(head), wanted - len(head))
-        header = safetensors.read_header(path.name, size, head)
-        whole = not isinstance(header, Finding) and header.header_bytes + header.data_bytes == size
-        tail = (
-            _tail(file.fileno(), size, header.header_bytes) if whole and not isinstance(header, Finding) else Tail.DATA
-        )
+        descriptor = file.fileno()
+        size = os.fstat(descriptor).st_size
+        wanted = min(safetensors.header_bytes_wanted(_read(descriptor, 0, safetensors.LENGTH_BYTES)), size)
+        head = _read(descriptor, 0, wanted)
+        header = safetensors.read_header(path.name, size, head, only_marks=only_marks)
+        tail = Tail.DATA
+        if isinstance(header, safetensors.ShardHeader) and header.header_bytes + header.data_bytes == size:
+            tail = _tail(descriptor, size, header.header_bytes)
     return ShardSeen(path.name, size, head_sha256(head), header, tail)
 
 
