@@ -1,19 +1,20 @@
 """Which of the registered builds runs this checkpoint here, and how."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
 from holddown.base.evidence import Fact, Known, Unknown, known_or
 from holddown.base.units import size_text
 from holddown.facts.engine import version_key
-from holddown.facts.kv_cache import BF16, FP8, KvDtype
+from holddown.facts.kv_cache import BF16, KvDtype
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
+from holddown.plan.compat import KvAnswer, Wish, kv_choices
 from holddown.plan.estimate import Speed
 from holddown.plan.fit import UTILIZATION, Fit, Rules, fit_cpu, fit_gpus
+from holddown.plan.limits import Limit, parallel_limits
 from holddown.plan.option import Option
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import NoPlan, Plan, Rejected
@@ -23,6 +24,8 @@ from holddown.plan.settings import decide, findings_of
 from holddown.plan.wishes import Candidate, Wishes, wished
 from holddown.tables.gpu import FabricRow
 
+_GRAPHS_IN_SHARE_SINCE = version_key("0.21")
+"""The first vLLM that counts CUDA graphs within gpu-memory-utilization. Source: v1/worker/gpu_worker.py."""
 _ASK_NVML = Unknown("it is asked of the links between the GPUs")
 
 
@@ -79,7 +82,7 @@ def _what_would_do(
     assert not isinstance(gpus, str)
 
     def fits(more: tuple[Gpu, ...]) -> str:
-        outcome = _fit(model, site, candidate, wishes, more)
+        outcome = _fit_gpus(model, site, candidate, wishes, more)
         return outcome.parallelism.text if isinstance(outcome, Fit) else ""
 
     widest = max((each.parallelism.world_size for each in limits if each.parallelism), default=1)
@@ -104,29 +107,62 @@ def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) ->
         if wishes.gpus:
             asked = f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
             return (Rejected(candidate.engine.ref, asked),)
-        on_cpu = fit_cpu(model, site.machine, wishes, _kv(wishes))
-        return on_cpu if isinstance(on_cpu, Fit) else (Rejected(candidate.engine.ref, on_cpu, "memory.ram"),)
+        return _fit_cpu(model, site, candidate, wishes)
     gpus = _usable_gpus(site.machine, wishes, site.claims)
     if isinstance(gpus, str):
         return (Rejected(candidate.engine.ref, gpus),)
-    return _fit(model, site, candidate, wishes, gpus)
+    return _fit_gpus(model, site, candidate, wishes, gpus)
 
 
-def _fit(
+def _fit_cpu(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | tuple[Rejected, ...]:
+    kv = _kv(model, candidate, "cpu", wishes, Parallelism())
+    if kv.chosen is None:
+        return (_no_backend(candidate, kv),)
+    fit = fit_cpu(model, site.machine, wishes, kv.chosen.stored)
+    if isinstance(fit, str):
+        return (Rejected(candidate.engine.ref, fit, "memory.ram"),)
+    return replace(fit, kv=kv)
+
+
+def _fit_gpus(
     model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes, gpus: tuple[Gpu, ...]
 ) -> Fit | tuple[Rejected, ...]:
+    capability = known_or(gpus[0].compute_capability, "")
+    answers: dict[Parallelism, KvAnswer] = {}
+
+    def kv_of(split: Parallelism) -> KvAnswer:
+        if split not in answers:
+            answers[split] = _kv(model, candidate, capability, wishes, split)
+        return answers[split]
+
+    # one rank alone has every head and the whole cache: what does not go there goes nowhere
+    alone = kv_of(Parallelism())
+    if alone.chosen is None:
+        return (_no_backend(candidate, alone),)
+
+    def limits_of(split: Parallelism) -> tuple[Limit, ...]:
+        kv = kv_of(split)
+        unfit = tuple(Limit(finding.code, finding.what, "") for finding in kv.findings if finding.blocks)
+        return (*parallel_limits(model, candidate.facts, split), *unfit)
+
+    def stored_of(split: Parallelism) -> KvDtype:
+        kv = kv_of(split).chosen
+        return kv.stored if kv else BF16
+
     share = known_or(candidate.facts.gpu_memory_utilization, UTILIZATION)
-    rules = Rules(_kv(wishes), share, False, partial(_heads, model))
-    return fit_gpus(model, gpus, wishes, rules, _speed_of)
+    beyond = version_key(candidate.facts.version) < _GRAPHS_IN_SHARE_SINCE
+    fit = fit_gpus(model, gpus, wishes, Rules(stored_of, share, beyond, limits_of), _speed_of)
+    return replace(fit, kv=kv_of(fit.parallelism)) if isinstance(fit, Fit) else fit
 
 
-def _kv(wishes: Wishes) -> KvDtype:
-    return FP8 if wished(wishes, "kv-cache-dtype").startswith("fp8") else BF16
+def _kv(model: ModelFacts, candidate: Candidate, capability: str, wishes: Wishes, split: Parallelism) -> KvAnswer:
+    wish = Wish(wished(wishes, "kv-cache-dtype"), wished(wishes, "attention-backend"))
+    return kv_choices(model, candidate.facts, capability, wish, split)
 
 
-def _heads(model: ModelFacts, split: Parallelism) -> tuple[tuple[str, str], ...]:
-    heads, tp = known_or(model.num_attention_heads, 0), split.tensor_parallel_size
-    return (("tp.heads", f"{heads} heads"),) if heads % tp else ()
+def _no_backend(candidate: Candidate, kv: KvAnswer) -> Rejected:
+    finding = next(each for each in kv.findings if each.blocks)
+    return Rejected(candidate.engine.ref, f"{finding.what} ({finding.seen})", finding.code)
 
 
 def _speed_of(option: Option, concurrency: int) -> Fact[Speed]:

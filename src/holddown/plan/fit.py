@@ -1,6 +1,6 @@
 """What of one engine build's options is taken: on GPUs the best of a search, on a CPU the one there is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holddown.base.evidence import Fact, Unknown, known_or
@@ -8,6 +8,7 @@ from holddown.base.units import GIB, MIB, size_text
 from holddown.facts.kv_cache import KvDtype
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import ModelFacts
+from holddown.plan.compat import KvAnswer
 from holddown.plan.estimate import Speed
 from holddown.plan.layouts import layouts
 from holddown.plan.memory import CPU_OTHER_BYTES, Batch, Loaded, MemoryBudget, batch_defaults
@@ -52,6 +53,7 @@ class Fit:
     speed: Fact[Speed] = _NO_CPU_SPEED
     alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    kv: KvAnswer | None = None
 
     @property
     def budget(self) -> MemoryBudget:
@@ -105,10 +107,10 @@ def _cpu_pool(cache: Cache, wanted_tokens: int, room: int, wished_bytes: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the engine build says: the KV dtype that the cache is kept in, its own share of a GPU's memory, whether it
-    captures CUDA graphs beyond that share, and its limits on a split."""
+    """What the engine build says: the dtype that it keeps the cache of a split in, its own share of a GPU's memory,
+    whether it captures CUDA graphs beyond that share, and its limits on a split."""
 
-    kv: KvDtype
+    kv_of: Callable[[Parallelism], KvDtype]
     usual_share: float
     graphs_beyond: bool
     limits_of: LimitsOf
@@ -122,7 +124,7 @@ def fit_gpus(
     terms = Terms(
         model=model,
         gpus=gpus,
-        kv=rules.kv,
+        kv_of=rules.kv_of,
         wanted=wanted,
         workload=wishes.workload,
         loaded=_loaded(wishes),
@@ -173,7 +175,7 @@ def _kv_cache(terms: Terms, best: Option) -> KvCache:
     budget, asked = best.fullest, terms.workload.input_tokens + terms.workload.output_tokens
     band = 0 if terms.kv_pool_bytes else _BAND_BYTES + (budget.activation_bytes + budget.graph_bytes) // 3
     low, high = (best.cache.tokens(budget.kv_cache_bytes + change, best.context or asked) for change in (-band, band))
-    return KvCache(terms.kv.name, best.cache.bytes_per_token, best.kv_cache_tokens, low, high, best.sequences)
+    return KvCache(best.cache.dtype.name, best.cache.bytes_per_token, best.kv_cache_tokens, low, high, best.sequences)
 
 
 def _loaded(wishes: Wishes) -> Loaded:

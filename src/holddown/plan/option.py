@@ -1,7 +1,7 @@
 """One way to run a checkpoint on some GPUs: does it fit, how long a context and how many sequences does it hold."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holddown.base.units import GIB, MIB, size_text
@@ -31,13 +31,14 @@ _SHARED_MARGIN_BYTES = GIB
 class Terms:
     """What all options of one question have in common.
 
-    gpus: that may be taken, in order. graphs_beyond: this build captures CUDA graphs outside its share of the memory.
-    kv_pool_bytes: what the user fixed the KV cache to, 0 where nothing is fixed.
+    gpus: that may be taken, in order. kv_of: the dtype that a split's cache is kept in. graphs_beyond: this build
+    captures CUDA graphs outside its share of the memory. kv_pool_bytes: what the user fixed the KV cache to, 0 where
+    nothing is fixed.
     """
 
     model: ModelFacts
     gpus: tuple[Gpu, ...]
-    kv: KvDtype
+    kv_of: Callable[[Parallelism], KvDtype]
     wanted: Wanted
     workload: Workload
     loaded: Loaded
@@ -73,7 +74,7 @@ def option(terms: Terms, split: Parallelism, share: float, batch: Batch) -> Opti
     smallest = min(gpus, key=lambda gpu: gpu.free_bytes)
     share = possible_share(smallest, share)
     capacity = int(smallest.total_bytes * share)
-    cache = cache_of(terms.model, terms.kv, split)
+    cache = cache_of(terms.model, terms.kv_of(split), split)
     stages = tuple(
         _budget(terms, split, stage, batch, smallest, capacity) for stage in range(split.pipeline_parallel_size)
     )

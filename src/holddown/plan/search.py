@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from holddown.base.evidence import Fact, Known
 from holddown.plan.estimate import Speed
 from holddown.plan.layouts import kind
+from holddown.plan.limits import Limit
 from holddown.plan.memory import Batch
 from holddown.plan.option import Option, Terms, option
 from holddown.plan.parallelism import Parallelism
@@ -21,8 +22,8 @@ _ALTERNATIVES = 3
 
 SpeedOf = Callable[[Option, int], Fact[Speed]]
 """(option, concurrency) -> its speed at the workload's lengths."""
-LimitsOf = Callable[[Parallelism], Sequence[tuple[str, str]]]
-"""split -> (code, what) of each rule of the engine that forbids it."""
+LimitsOf = Callable[[Parallelism], Sequence[Limit]]
+"""split -> each rule of the engine that forbids it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: Li
     """The first variation that holds the wanted context and the workload; failing that, the one that holds most."""
     limits = limits_of(split)
     if limits:
-        return Rejected(split.text, "; ".join(what for _, what in limits), limits[0][0], split)
+        return Rejected(split.text, "; ".join(limit.what for limit in limits), limits[0].code, split)
     outcomes: list[Option] = []
     refusal: Rejected | None = None
     for share in variations.shares:
