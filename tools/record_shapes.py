@@ -1,8 +1,9 @@
 """Records what transformers builds from a config.json: how many tensors of which name pattern, and their elements.
 
-    python tools/record_shapes.py OUT_DIR CONFIG_DIR...
+    python tools/record_shapes.py tests/captures/shapes tests/captures/configs/*.json
 
-Needs transformers and torch, and no weights: models are built on the `meta` device. One JSON file for each directory.
+Each input is a JSON object whose `config` is a config.json. Needs transformers and torch, and no weights: models are
+built on the `meta` device. One JSON file is written for each input that this transformers can build.
 """
 
 import json
@@ -18,9 +19,9 @@ import transformers
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-def recorded(directory: Path) -> dict[str, Any]:
+def recorded(path: Path) -> dict[str, Any]:
     """The parameters and persistent buffers by pattern: how many tensors, their elements together."""
-    config_text = json.loads((directory / "config.json").read_text())
+    config_text = json.loads(path.read_text())["config"]
     for part in (config_text, config_text.get("text_config") or {}):
         part.pop("quantization_config", None)
         part.pop("auto_map", None)
@@ -54,16 +55,23 @@ def _model(config: Any, architectures: list[str]) -> Any:
     return transformers.AutoModelForCausalLM.from_config(config)
 
 
-def main(out: Path, directories: list[Path]) -> None:
+def _text(record: dict[str, Any]) -> str:
+    """A line for each pattern."""
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in record.pop("tensors").items())
+    head = json.dumps(record, indent=1)
+    return head.removesuffix("\n}") + ',\n "tensors": {\n' + rows + "\n }\n}\n"
+
+
+def main(out: Path, paths: list[Path]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    for directory in directories:
+    for path in paths:
         try:
-            record = recorded(directory)
-        except Exception as error:  # noqa: BLE001 - one family that this transformers cannot build is told and passed over
-            print(f"{directory.name}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
+            record = recorded(path)
+        except (ValueError, TypeError, AttributeError) as error:  # a family that this transformers cannot build
+            sys.stderr.write(f"{path.stem}: {type(error).__name__}: {str(error)[:200]}\n")
             continue
-        (out / f"{directory.name}.json").write_text(json.dumps(record, indent=1) + "\n")
-        print(f"{directory.name}: {record['architecture']} {record['parameters']:,}")
+        (out / path.name).write_text(_text(record))
+        sys.stdout.write(f"{path.stem}: {record['architecture']} {record['parameters']:,}\n")
 
 
 if __name__ == "__main__":

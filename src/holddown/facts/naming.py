@@ -106,7 +106,7 @@ def _part_of(words: str, component: Component, split: Split) -> _Row:
 # only the draft layer of DeepSeek V3 and GLM has among numbered layers, by which it is told without a config.
 _DRAFT = re.compile(
     r"(?:.*\.)?(?:mtp\w*|nextn|eagle\w*|medusa\w*|draft\w*)(?:\..*)?"
-    r"|(?:.*\.)?layers\.\*\.(?:eh_proj|enorm|hnorm|shared_head(?:\..*)?|embed_tokens|transformer)"
+    r"|(?:.*\.)?layers\.\*\.(?:eh_proj|enorm|hnorm|shared_head(?:\..*)?|embed_tokens|transformer\..*)"
 )
 
 _VISION = (
@@ -143,7 +143,7 @@ _ROWS = (
     _part_of(r"indexer|compressor|indexer_compressor", _C.ATTENTION, _S.REPLICATED),
     _row(r"index_[qk]_proj|indexer_\w+|(?:attn|indexer)_compressor_\w+", _C.ATTENTION, _S.REPLICATED),
     _row(
-        r"q_a_proj|kv_a_proj(?:_with_mqa)?|fused_qkv_a_proj\w*|wq_a|wkv_a(?:_with_mqa)?|wkv|attn_q_a|attn_kv_a_mqa|"
+        r"q_a_proj|kv_a_proj(?:_with_mqa)?|fused_qkv_a_proj\w*|kv_proj|wq_a|wkv_a(?:_with_mqa)?|wkv|attn_q_a|attn_kv_a_mqa|"
         r"attn_kv|[fg]_a_proj|ssm_[fg]_a",
         _C.ATTENTION,
         _S.REPLICATED,
@@ -152,13 +152,13 @@ _ROWS = (
     # fused with the queries: mostly queries, so divided as they are
     _row(r"qkv_proj|query_key_value|[Ww]qkv|attn_qkv|c_attn|in_proj\w*", _C.ATTENTION, _S.COLUMN),
     _row(
-        r"q_proj|q_b_proj|kv_b_proj|wq|wq_b|wkv_b|attn_q|attn_q_b|attn_kv_b|attn_k_b|attn_v_b|wo_a|attn_output_a|"
-        r"(?:self_attn|attn|attention|linear_attn)\.(?:g_proj|gate|gate_proj|[fg]_b_proj|b_proj)|attn_gate",
+        r"q_proj|q_b_proj|kv_b_proj|o_a_proj|wq|wq_b|wkv_b|attn_q|attn_q_b|attn_kv_b|attn_k_b|attn_v_b|wo_a|attn_output_a|"
+        r"(?:self_attn|attn|attention|linear_attn|forget_gate)\.(?:g_proj|gate|gate_proj|[fg]_b_proj|b_proj)|attn_gate",
         _C.ATTENTION,
         _S.COLUMN,
     ),
     _row(
-        r"o_proj|wo|wo_b|attn_output|attn_output_b|out_proj|attention\.dense|self_attention\.dense|attn\.c_proj|ssm_out",
+        r"o_proj|o_b_proj|wo|wo_b|attn_output|attn_output_b|out_proj|attention\.dense|self_attention\.dense|attn\.c_proj|ssm_out",
         _C.ATTENTION,
         _S.ROW,
     ),

@@ -52,7 +52,7 @@ def _plain(keys: Keys, family: Family, attention: Plain) -> Iterator[Module]:
     yield from _query_norms(keys, family, attention)
     if family.sinks and _has_sinks(keys, attention):
         yield bare(family.sinks, heads)
-    if keys.flag("use_head_wise_attn_gate"):
+    if keys.flag("use_head_wise_attn_gate", family.head_gate):
         yield linear("g_proj", heads, hidden)
     if isinstance(attention, BlockSparse):
         yield linear("index_q_proj", attention.index_heads * attention.index_head_dim, hidden)

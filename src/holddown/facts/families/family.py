@@ -1,7 +1,7 @@
 """What a model type implies and its config does not say: names, norms, biases. One row a family."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -49,7 +49,8 @@ _W123 = ("w1", "w3", "w2")
 class Family:
     """Defaults are Llama's. mlp, moe: where a dense and a sparse layer keep their feed forward. expert: names of gate,
     up and down. router_bias: the name of the bias that only picks experts (`e_score_correction_bias`). o_bias: whether
-    `attention_bias` means the output projection too. draft_default: MTP layers where the config has no key for them.
+    `attention_bias` means the output projection too. head_gate: a gate for each head where
+    the config does not say. draft_default: MTP layers where the config has no key for them.
     """
 
     attention: str = "self_attn"
@@ -68,6 +69,7 @@ class Family:
     o_bias: bool = True
     output_gate: bool = False
     sinks: str = ""
+    head_gate: bool = False
     norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
     last_norm: str = "norm"
     embedding: str = "embed_tokens"
@@ -132,7 +134,7 @@ _FAMILIES: Mapping[str, Family] = {
     "deepseek_v32": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
     "deepseek_v4": Family(
-        attention="attn", mlp="ffn", moe="ffn", expert=_W123, router_bias="gate.bias", norms=("attn_norm", "ffn_norm"),
+        attention="attn", mlp="ffn", moe="ffn", expert=_W123, router_with_bias=True, norms=("attn_norm", "ffn_norm"),
         embedding="embed", head="head", prefix="", draft=Draft.DEEPSEEK_V4,
     ),
     "glm4_moe": Family(
@@ -154,7 +156,7 @@ _FAMILIES: Mapping[str, Family] = {
     ),
     "nemotron_h": _NEMOTRON_H,
     "step3p5": _STEP,
-    "step3p7": _STEP,
+    "step3p7": replace(_STEP, head_gate=True),
 }  # fmt: skip
 
 # Where the model type is missing or of its publisher's own making.

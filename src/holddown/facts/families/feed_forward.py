@@ -40,7 +40,7 @@ def moe_modules(keys: Keys, family: Family, moe: Moe, split_experts: bool, hashe
 
 def _router(keys: Keys, family: Family, moe: Moe, hashed: bool) -> Iterator[Module]:
     hidden, experts = keys.size("hidden_size"), moe.num_experts
-    yield linear(family.router, experts, hidden, family.router_with_bias)
+    yield linear(family.router, experts, hidden, family.router_with_bias and not hashed)
     if hashed:
         yield bare("gate.tid2eid", keys.size("vocab_size"), moe.num_experts_per_tok, dtype="I32")
     elif family.router_bias and _picks_with_bias(keys):

@@ -78,8 +78,8 @@ def _moonvit(vision: Keys, _top: Keys, hidden: int) -> Iterator[Module]:
     merged = vision.size_or(width, "mm_hidden_size") * (kernel[0] * kernel[1] if kernel == (2, 2) else 4)
     out = vision.size_or(hidden, "text_hidden_size")
     second = vision.text("mm_projector_type") == "patchmergerv2"
-    yield linear("mm_projector.proj.0", merged, merged, not second)
-    yield linear("mm_projector.proj.2", out, merged, not second)
+    yield linear("mm_projector.proj.*", merged, merged, not second).under("", (0,))
+    yield linear("mm_projector.proj.*", out, merged, not second).under("", (2,))
     yield norm("mm_projector.post_norm", out) if second else norm("mm_projector.pre_norm", width, True)
 
 
