@@ -15,6 +15,7 @@ from holddown.plan.choose import Site
 from holddown.plan.choose import plan as choose
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.tables.load import recorded_engine, recorded_engines
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,19 @@ class Planned:
         )
 
 
-def plan(path: str, site: Site, wishes: Wishes, doors: Doors, recorded: Sequence[Candidate] = ()) -> Planned | NoPlan:
-    """recorded: builds that may be planned for though they are not installed here. Raises: FactError."""
+def plan(path: str, site: Site, wishes: Wishes, doors: Doors) -> Planned | NoPlan:
+    """Also with builds that are only recorded. Raises: FactError."""
     doors.say(f"inspecting {path}")
     inspection = doors.checkpoints.inspect(path)
-    return plan_of(inspection, site, wishes, doors, recorded)
+    return plan_of(inspection, site, wishes, doors, recorded_candidates(wishes.engine))
 
 
 def plan_of(
     inspection: Inspection, site: Site, wishes: Wishes, doors: Doors, recorded: Sequence[Candidate] = ()
 ) -> Planned | NoPlan:
-    candidates, broken = _candidates(wishes.engine, doors)
+    """recorded: builds that may be planned for though they are not installed here. Raises: FactError."""
+    # for a machine that is not this one, what happens to be installed here says nothing unless it is named
+    candidates, broken = _candidates(wishes.engine, doors) if site.here or wishes.engine else ([], ())
     known = {each.engine.ref for each in candidates}
     candidates += [each for each in recorded if each.engine.ref not in known]
     planned = choose(inspection.model, site, candidates, wishes, broken)
@@ -61,6 +64,15 @@ def plan_of(
     engine = adapter(candidate.engine.kind)
     findings: tuple[Finding, ...] = (*planned.findings, *engine.unknown_flags(planned, candidate.facts))
     return Planned(inspection, site.machine, candidate, replace(planned, findings=findings))
+
+
+def recorded_candidates(wanted: str) -> tuple[Candidate, ...]:
+    """Builds that are not installed here but known from their published packages: the one that `wanted` names, or the
+    newest of each engine."""
+    engines = recorded_engines()
+    named = [engine for engine in engines if engine.ref == wanted]
+    newest = {engine.name: engine for engine in engines if wanted in ("", engine.name)}
+    return tuple(Candidate(*recorded_engine(each.name, each.version)) for each in named or newest.values())
 
 
 def _candidates(wanted: str, doors: Doors) -> tuple[list[Candidate], tuple[Rejected, ...]]:

@@ -31,9 +31,7 @@ from holddown.tables.load import gpu_row
 
 @click.command(short_help="How a checkpoint should run on a machine, and how fast.")
 @click.argument("path")
-@click.option(
-    "--node", "node_file", metavar="FILE", help="Plan for the machine that `node --json` wrote down."
-)
+@click.option("--node", "node_file", metavar="FILE", help="Plan for the machine that `node --json` wrote down.")
 @click.option("--gpus", metavar="GPUS", help="Plan for these, `8x H200 SXM`; or indices of a machine's, `0,1`.")
 @click.option("--fabric", metavar="NAME", help="What connects them: nvlink, pcie-switch, pcie-dual-socket, ...")
 @click.option("--engine", default="", metavar="NAME[@VERSION]", help="Which build; also one not installed here.")
@@ -97,11 +95,13 @@ def _site(node_file: str | None, gpus: str | None, fabric: str | None) -> tuple[
     indices = None if gpus is None else gpu_indices(gpus)
     claims = {} if node_file else gpu_claims(wiring.store().all(active_only=True))
     if fabric is None:
-        return Site(machine, claims), indices
+        return Site(machine, claims, here=node_file is None), indices
     if not machine.gpus:
         raise UsageError(f"--fabric {fabric}: there are no GPUs", code="usage.fabric", seen=machine.gpus_because)
     between = named_fabric(fabric, gpu_row(machine.gpus[0].name))
-    return Site(machine, claims, Known(between, Source(SourceKind.USER, f"--fabric {fabric}"))), indices
+    return Site(
+        machine, claims, Known(between, Source(SourceKind.USER, f"--fabric {fabric}")), node_file is None
+    ), indices
 
 
 def _snapshot(file: str) -> MachineFacts:

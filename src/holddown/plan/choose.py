@@ -13,6 +13,7 @@ from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.compat import KvAnswer, Wish, kv_choices
 from holddown.plan.estimate import Speed
+from holddown.plan.fabric import fabric_of
 from holddown.plan.fit import UTILIZATION, Fit, Rules, fit_cpu, fit_gpus
 from holddown.plan.limits import Limit, parallel_limits
 from holddown.plan.option import Option
@@ -32,11 +33,12 @@ _ASK_NVML = Unknown("it is asked of the links between the GPUs")
 @dataclass(frozen=True, slots=True)
 class Site:
     """Where it will run. claims: GPU index -> the deployment of ours that uses it. fabric: between the GPUs, where the
-    user named it."""
+    user named it. here: it is this machine."""
 
     machine: MachineFacts
     claims: Mapping[int, str] = field(default_factory=dict)
     fabric: Fact[FabricRow] = _ASK_NVML
+    here: bool = True
 
 
 def plan(
@@ -89,11 +91,12 @@ def _what_would_do(
     return "\n".join(remedies(model, site.machine, gpus, -(-model.weights_bytes // widest), fits))
 
 
-def _preference(candidate: Candidate) -> tuple[bool, bool, Version, float]:
+def _preference(candidate: Candidate) -> tuple[bool, bool, bool, Version, float]:
     # one that cannot be imported comes last: where it is all there is, preflight says what is wrong with it
     return (
         not candidate.facts.import_error,
         known_or(candidate.facts.device, "") != "cpu",
+        not candidate.engine.recorded,
         version_key(candidate.engine.version),
         candidate.engine.registered_at,
     )
@@ -152,7 +155,10 @@ def _fit_gpus(
     share = known_or(candidate.facts.gpu_memory_utilization, UTILIZATION)
     beyond = version_key(candidate.facts.version) < _GRAPHS_IN_SHARE_SINCE
     fit = fit_gpus(model, gpus, wishes, Rules(stored_of, share, beyond, limits_of), _speed_of)
-    return replace(fit, kv=kv_of(fit.parallelism)) if isinstance(fit, Fit) else fit
+    if not isinstance(fit, Fit):
+        return fit
+    fabric = site.fabric if isinstance(site.fabric, Known) else fabric_of(gpus[: len(fit.gpus)])
+    return replace(fit, kv=kv_of(fit.parallelism), fabric=fabric)
 
 
 def _kv(model: ModelFacts, candidate: Candidate, capability: str, wishes: Wishes, split: Parallelism) -> KvAnswer:
@@ -220,7 +226,9 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
     settings = decide(model, candidate, fit, wishes)
     device = "GPUs" if fit.gpus else "the CPU"
     because = f"the newest registered build for {device} that runs this checkpoint here (of {len(rejected) + 1})"
-    if wishes.engine:
+    if candidate.engine.recorded:
+        because = f"read from its published package; holddown engine install {candidate.engine.ref} brings it here"
+    elif wishes.engine:
         because = f"--engine {wishes.engine} asked for it"
     elif not rejected:
         because = "the only registered build"

@@ -18,6 +18,7 @@ from holddown.plan.plan import Alternative, KvCache, Rejected
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
 from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
 from holddown.plan.wishes import Wishes, wished, wished_number
+from holddown.tables.gpu import FabricRow
 
 CPU_SEQUENCES = 8
 """Whole-context sequences a CPU build gets KV cache for where RAM allows; more than it can compute at once."""
@@ -29,6 +30,7 @@ died of memory that no profile saw (vllm-project/vllm issues on 0.97 and more)."
 _SEQUENCES = 256
 """Enough for most endpoints. vLLM's own 1024 on large GPUs costs its sampler gigabytes (see plan/memory)."""
 _BAND_BYTES = GIB // 2
+_ONE_DEVICE = Unknown("one device alone")
 _NO_CPU_SPEED = Unknown("no prediction for a CPU: its memory bandwidth is not known")
 
 
@@ -54,6 +56,8 @@ class Fit:
     alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     kv: KvAnswer | None = None
+    why_seqs: str = ""
+    fabric: Fact[FabricRow] = _ONE_DEVICE
 
     @property
     def budget(self) -> MemoryBudget:
@@ -155,6 +159,7 @@ def _fit(terms: Terms, found: Found, wishes: Wishes, rules: Rules) -> Fit:
         share=None if by_user or best.share == rules.usual_share else best.share,
         why_share=_why_share(best, rules.usual_share),
         max_num_seqs=best.batch.max_num_seqs,
+        why_seqs=_why_seqs(terms, best),
         speed=found.best.speed,
         alternatives=found.alternatives,
         rejected=found.rejected,
@@ -165,6 +170,12 @@ def _why_share(best: Option, usual: float) -> str:
     if best.share < usual:
         return "another process holds part of this GPU; the engine takes its fraction of the whole"
     return f"the GPUs are wholly free, and {usual:.2f} would leave less KV cache than is wanted"
+
+
+def _why_seqs(terms: Terms, best: Option) -> str:
+    asked = terms.workload.input_tokens + terms.workload.output_tokens
+    room = f"; the KV cache has room for {best.sequences} of {asked} tokens" if best.sequences else ""
+    return f"more at once wait{room}, and each of them costs the sampler memory, whether it is used or not"
 
 
 def _kv_cache(terms: Terms, best: Option) -> KvCache:

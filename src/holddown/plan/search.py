@@ -19,6 +19,7 @@ _ENOUGH_CONTEXT = 32768
 _SAME = 1.03
 """Two predictions closer than this are equal: the plainer split is taken."""
 _ALTERNATIVES = 3
+_ROUNDS = 12
 
 SpeedOf = Callable[[Option, int], Fact[Speed]]
 """(option, concurrency) -> its speed at the workload's lengths."""
@@ -64,7 +65,7 @@ def search(
         if isinstance(outcome, Rejected):
             rejected.append(outcome)
         else:
-            fitting.append(Scored(outcome, speed_of(outcome, _concurrency(terms, outcome))))
+            fitting.append(Scored(outcome, speed_of(outcome, _concurrency(terms, outcome, speed_of))))
     if not fitting:
         return tuple(rejected)
     best, because = _best(terms, fitting)
@@ -99,10 +100,28 @@ def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: Li
     return max(outcomes, key=lambda each: (_meets(terms, each), each.context, each.kv_cache_tokens))
 
 
-def _concurrency(terms: Terms, at: Option) -> int:
+def _concurrency(terms: Terms, at: Option, speed_of: SpeedOf) -> int:
     """Requests in flight: the workload's, never more than have room; all that have for a workload that names none."""
-    asked = terms.workload.concurrency or at.batch.max_num_seqs * at.parallelism.data_parallel_size
-    return max(1, min(asked, at.sequences or asked))
+    most = at.batch.max_num_seqs * at.parallelism.data_parallel_size
+    most = max(1, min(most, at.sequences or most))
+    if terms.workload.rate:
+        return _in_flight(terms, at, speed_of, most)
+    return min(terms.workload.concurrency or most, most)
+
+
+def _in_flight(terms: Terms, at: Option, speed_of: SpeedOf, most: int) -> int:
+    """Of a rate: rate x time in the system (Little's law), where the time grows with what is in flight."""
+    load, now = terms.workload, 1
+    for _ in range(_ROUNDS):
+        speed = speed_of(at, now)
+        if not isinstance(speed, Known):
+            return most
+        seconds = (speed.value.ttft_ms.value + load.output_tokens * speed.value.tpot_ms.value) / 1000
+        then = max(1, min(most, math.ceil(load.rate * seconds)))
+        if then == now:
+            break
+        now = then
+    return now
 
 
 def _serves(terms: Terms, at: Option) -> bool:
@@ -123,6 +142,7 @@ def _best(terms: Terms, fitting: Sequence[Scored]) -> tuple[Scored, str]:
     The whole context comes before enough of it, and stages or a divided cache only where nothing plainer will do: they
     cost speed.
     """
+    fitting = [each for each in fitting if _keeps(terms, each)] or fitting
     plain = [each for each in fitting if _is_plain(each.option.parallelism)]
     for pool, meets in ((plain, _whole), (plain, _meets), (fitting, _whole), (fitting, _meets)):
         meeting = [each for each in pool if meets(terms, each.option)]
@@ -130,6 +150,15 @@ def _best(terms: Terms, fitting: Sequence[Scored]) -> tuple[Scored, str]:
             return _worth_its_gpus(terms, meeting)
     most = max(plain or fitting, key=lambda each: (each.option.context, each.option.sequences, each.throughput))
     return most, "it holds the longest context of all that fit"
+
+
+def _keeps(terms: Terms, scored: Scored) -> bool:
+    """Whether it is predicted to answer as fast as is wanted; one whose speed is not known is given the chance."""
+    if not isinstance(scored.speed, Known):
+        return True
+    speed, slo = scored.speed.value, terms.workload.slo
+    in_time = not slo.ttft_ms or speed.ttft_ms.value <= slo.ttft_ms
+    return in_time and (not slo.tpot_ms or speed.tpot_ms.value <= slo.tpot_ms)
 
 
 def _is_plain(split: Parallelism) -> bool:
@@ -181,6 +210,8 @@ def _against(terms: Terms, other: Scored, best: Scored) -> tuple[str, str]:
     if not _serves(terms, at):
         users = terms.workload.concurrency
         return "plan.sequences", f"it fits, and holds {at.sequences} of the workload's {users} sequences at once"
+    if _keeps(terms, best) and not _keeps(terms, other):
+        return "plan.slo", "it fits, and is predicted to answer more slowly than is wanted"
     if at.context < best.option.context and _whole(terms, best.option):
         return "plan.context", at.why_context
     if not other.throughput or not best.throughput:
@@ -212,7 +243,7 @@ def _replicas(terms: Terms, scored: Sequence[Scored], speed_of: SpeedOf) -> Iter
         copies = len(terms.gpus) // split.world_size
         if copies < 2 or split.world_size != split.tensor_parallel_size or not _meets(terms, each.option):
             continue
-        part = max(1, math.ceil(_concurrency(terms, each.option) / copies))
+        part = max(1, math.ceil(_concurrency(terms, each.option, speed_of) / copies))
         figures = _figures(replace(each, speed=speed_of(each.option, part)))
         total = figures.throughput_tok_s * copies if figures.throughput_tok_s else None
         yield Alternative(split, copies, replace(figures, throughput_tok_s=total))

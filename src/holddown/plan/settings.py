@@ -40,16 +40,46 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit) -> list[Setting]:
         context = model.max_position_embeddings
         source = context.source if isinstance(context, Known) and context.value == fit.context else calculated
         add("max-model-len", str(fit.context), fit.why_context, source)
-    if fit.parallelism.tensor_parallel_size > 1:
-        add("tensor-parallel-size", str(fit.parallelism.tensor_parallel_size), fit.why_parallel, calculated)
+    _split(add, fit, calculated)
     if fit.share is not None:
         add("gpu-memory-utilization", f"{fit.share:.2f}", fit.why_share, Source(SourceKind.PROBE, "NVML free memory"))
+    if fit.max_num_seqs:
+        add("max-num-seqs", str(fit.max_num_seqs), fit.why_seqs, calculated)
+    if fit.kv is not None and fit.kv.setting is not None:
+        settings.append(fit.kv.setting)
     if known_or(candidate.facts.device, "") == "cpu":
         _cpu(add, fit, calculated)
+    _fabric(add, fit)
     if candidate.facts.knows_flag("disable-access-log-for-endpoints"):
         because = "the supervisor asks /health all along; a log line for each would bury the others"
         add("disable-access-log-for-endpoints", "/health,/metrics", because, _flag_of(candidate))
     return settings
+
+
+def _split(add: Callable[..., None], fit: Fit, calculated: Source) -> None:
+    split = fit.parallelism
+    sizes = (
+        ("tensor-parallel-size", split.tensor_parallel_size),
+        ("pipeline-parallel-size", split.pipeline_parallel_size),
+        ("data-parallel-size", split.data_parallel_size),
+        ("decode-context-parallel-size", split.decode_context_parallel_size),
+    )
+    because = f"{split.text}: {fit.why_parallel}"
+    for name, size in sizes:
+        if size > 1:
+            add(name, str(size), because, calculated)
+    if split.expert_parallel_size > 1:
+        add("enable-expert-parallel", "true", because, calculated)
+
+
+def _fabric(add: Callable[..., None], fit: Fit) -> None:
+    """NCCL's variables, where several ranks talk over a fabric that needs some."""
+    if fit.parallelism.world_size == 1 or not isinstance(fit.fabric, Known):
+        return
+    row = fit.fabric.value
+    for each in row.environment:
+        source = Source(SourceKind.TABLE, f"fabric {row.name}: {each.source}")
+        add(each.name, each.value, each.because, source, each.otherwise)
 
 
 def _cpu(add: Callable[..., None], fit: Fit, calculated: Source) -> None:

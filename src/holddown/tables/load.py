@@ -145,4 +145,4 @@ def recorded_engine(name: str, version: str) -> tuple[Engine, EngineFacts]:
 
 
 def _recorded(kind: str, version: str) -> Engine:
-    return Engine(kind, version, kind, "", "", managed=False, registered_at=0.0, recorded=True)
+    return Engine(kind, version, kind, "python", "", managed=False, registered_at=0.0, recorded=True)
