@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 COMPUTE_CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "11.0", "12.0", "12.1")
 """Of the GPUs that vLLM's wheels are built for; each rule that is code is asked for each of these."""
+CPU = "cpu"
+"""In place of a compute capability, for a build that runs on the CPU."""
 
 
 @dataclass(frozen=True, slots=True)

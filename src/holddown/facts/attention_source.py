@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.facts.attention_backends import (
     COMPUTE_CAPABILITIES,
+    CPU,
     AttentionBackend,
     AttentionBackends,
     BackendOrder,
@@ -40,12 +41,14 @@ ReadModule = Callable[[str], ast.Module | None]
 
 _REGISTRY = "vllm.v1.attention.backends.registry"
 _PLATFORM = "vllm.platforms.cuda"
+_CPU_PLATFORM = "vllm.platforms.cpu"
 _BASE = "vllm.v1.attention.backend"
 _HEAD_SIZES = tuple(range(8, 648, 8))
 """All that models have; a backend that takes every one of them takes any."""
 _Condition: TypeAlias = tuple[bool | None, bool | None, bool | None]
 """Quantised KV cache, few heads, latent vector of 512: None where it makes no difference."""
-_CAPABILITIES = {text: Capability(*map(int, text.split("."))) for text in COMPUTE_CAPABILITIES}
+_GPUS = {text: Capability(*map(int, text.split("."))) for text in COMPUTE_CAPABILITIES}
+_CAPABILITIES = {**_GPUS, CPU: Capability(0, 0)}
 
 
 def _family(capability: Capability, family: int) -> bool:
@@ -82,11 +85,11 @@ ASSUMED: Mapping[str, Any] = {
     "is_device_capability_family": _family,
     "is_device_capability": lambda capability, wanted: capability.major * 10 + capability.minor == wanted,
     "has_device_capability": lambda capability, wanted: capability.major * 10 + capability.minor >= wanted,
-    "is_cuda": _yes,
-    "is_cuda_alike": _yes,
+    "is_cuda": lambda capability: capability.major > 0,
+    "is_cuda_alike": lambda capability: capability.major > 0,
+    "is_cpu": lambda capability: capability.major == 0,
     "is_rocm": _no,
     "is_xpu": _no,
-    "is_cpu": _no,
     "get_current_vllm_config": lambda _: Config(is_model=False),
     "get_current_vllm_config_or_none": lambda _: Config(is_model=False),
     "is_hybrid": False,
@@ -117,15 +120,39 @@ def read_attention_backends(read: ReadModule, kv_cache_dtypes: Sequence[str], wh
     priorities = source.find(_PLATFORM, "_get_backend_priorities")
     if not isinstance(registry, Class) or not isinstance(priorities, Function):
         return Unknown(f"{where}: this version of vLLM chooses attention backends in code that declares nothing")
-    orders = tuple(_orders(source, priorities))
+    orders = list(_orders(source, priorities))
     tried = {name for order in orders for name in order.backends}
+    on_cpu = _cpu_names(source)
     backends = []
     for name, path in _members(registry.node):
         module, _, class_name = path.rpartition(".")
-        found = source.find(module, class_name)
-        if isinstance(found, Class) and (name in tried or _names_gpus(source, found)):
-            backends.append(_backend(source, name, found, kv_cache_dtypes))
-    return from_file(AttentionBackends(tuple(backends), orders), f"{where}: v1/attention/backends, platforms/cuda.py")
+        owner = source.find(module, class_name)
+        if isinstance(owner, Class) and (name in tried or name in on_cpu or _names_gpus(source, owner)):
+            capabilities = (CPU,) if name in on_cpu else tuple(_GPUS)
+            backends.append(_backend(source, name, owner, kv_cache_dtypes, capabilities))
+    by_name = {backend.name: backend for backend in backends}
+    for is_mla in (False, True):
+        names = tuple(name for name in on_cpu if name in by_name and by_name[name].is_mla == is_mla)
+        orders.append(BackendOrder(is_mla, (CPU,), None, None, None, names))
+    return from_file(
+        AttentionBackends(tuple(backends), tuple(orders)), f"{where}: v1/attention/backends, platforms/cuda.py"
+    )
+
+
+def _cpu_names(source: Source) -> tuple[str, ...]:
+    """The backends that the CPU platform names as its answer, in their order: faster ones come first."""
+    platform = source.find(_CPU_PLATFORM, "CpuPlatform")
+    chooser = source.member(platform, "get_attn_backend_cls", platform) if isinstance(platform, Class) else None
+    if not isinstance(chooser, Function):
+        return ()
+    names = []
+    for node in ast.walk(chooser.node):
+        match node:
+            case ast.Return(value=ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name), attr="get_path"))):
+                names.append((node.lineno, name))
+            case _:
+                pass
+    return tuple(name for _, name in sorted(names))
 
 
 def _names_gpus(source: Source, owner: Class) -> bool:
@@ -144,11 +171,11 @@ def _members(registry: ast.ClassDef) -> Iterable[tuple[str, str]]:
                 pass
 
 
-def _backend(source: Source, name: str, owner: Class, kv_cache_dtypes: Sequence[str]) -> AttentionBackend:
+def _backend(
+    source: Source, name: str, owner: Class, kv_cache_dtypes: Sequence[str], capabilities: Sequence[str]
+) -> AttentionBackend:
     asked = _Asked(source, owner)
-    accepted = tuple(
-        cc for cc in COMPUTE_CAPABILITIES if asked.yes(cc, "supports_compute_capability", _CAPABILITIES[cc])
-    )
+    accepted = tuple(cc for cc in capabilities if asked.yes(cc, "supports_compute_capability", _CAPABILITIES[cc]))
     kv = asked.kv(accepted, kv_cache_dtypes)
     refusals, requirements = asked.combinations(kv)
     head_sizes = tuple(size for size in _HEAD_SIZES if asked.yes("9.0", "supports_head_size", size))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from holddown.base.evidence import Known, Source, SourceKind, Unknown, known_or
 from holddown.base.finding import Finding, Severity
-from holddown.facts.attention_backends import AttentionBackends, AttentionQuery, BackendAnswer, answer
+from holddown.facts.attention_backends import CPU, AttentionBackends, AttentionQuery, BackendAnswer, answer
 from holddown.facts.engine import EngineFacts, version_key
 from holddown.facts.kv_cache import BF16, FP8, FP8_DS_MLA, KvDtype, kv_bytes_per_token
 from holddown.facts.model import ModelFacts
@@ -113,6 +113,8 @@ class _Question:
             return self._unasked(backends.why)
         if isinstance(layers, Unknown):
             return self._unasked(layers.why)
+        if not any(self.compute_capability in order.compute_capabilities for order in backends.value.orders):
+            return self._unasked(f"its backends were not read for {self._where}")
         results = [self.ask(dtype) for dtype in ("auto", *self._words())]
         choices = tuple(each for each in results if isinstance(each, KvChoice))
         refusals = tuple(each for each in results if isinstance(each, KvRefusal))
@@ -222,6 +224,10 @@ class _Question:
     def _build(self) -> str:
         return f"{self.facts.kind} {self.facts.version}"
 
+    @property
+    def _where(self) -> str:
+        return "the CPU" if self.compute_capability == CPU else f"compute capability {self.compute_capability}"
+
     def _unasked(self, why: str) -> KvAnswer:
         """What its backends take is not known: the plan rests on what `auto` stores, and says that it is not sure."""
         dtype = self.wish.kv_cache_dtype or "auto"
@@ -230,8 +236,7 @@ class _Question:
             "compat.attention-unknown",
             Severity.NOTE,
             "attention backend",
-            f"whether {self._build} has an attention backend for this model on compute capability "
-            f"{self.compute_capability} was not asked",
+            f"whether {self._build} has an attention backend for this model on {self._where} was not asked",
             why,
         )
         return KvAnswer(KvChoice(dtype, stored, (), ()), None, (), (), (finding,))
@@ -251,7 +256,7 @@ class _Question:
             Severity.BLOCK,
             "kv-cache-dtype",
             f"no attention backend of {self._build} takes a KV cache of {dtype} for this model's {refused.kind} on "
-            f"compute capability {self.compute_capability}{more}",
+            f"{self._where}{more}",
             _answers_text(refused.answers),
             command,
         )
@@ -266,7 +271,7 @@ class _Question:
         near = [each.name for each in refusal.answers if each.reasons == (_KV_DTYPE,)]
         run = f"only {' and '.join(near)} can run {refusal.kind}" if near else f"no backend runs {refusal.kind} so"
         because = (
-            f"{self._asked_where()}; in {self._build} on compute capability {self.compute_capability} {run}, "
+            f"{self._asked_where()}; in {self._build} on {self._where} {run}, "
             f"and {'they do' if len(near) > 1 else 'it does'} not take FP8"
         )
         return Setting("kv-cache-dtype", choice.dtype, because, self._source(choice), self._newer_text())
@@ -274,8 +279,8 @@ class _Question:
     def _other_layout(self, choice: KvChoice, refusal: KvRefusal) -> Setting:
         """The wish can be met, under another name than the engine would make of it."""
         because = (
-            f"{self._asked_where()}; {self._build} runs {refusal.kind} on compute capability "
-            f"{self.compute_capability} with {_joined(choice)}, which takes FP8 by this name"
+            f"{self._asked_where()}; {self._build} runs {refusal.kind} on {self._where} "
+            f"with {_joined(choice)}, which takes FP8 by this name"
         )
         return Setting("kv-cache-dtype", choice.dtype, because, self._source(choice))
 
@@ -290,14 +295,10 @@ class _Question:
         if not self._flag_wins():
             what = (
                 f"the checkpoint's kv_cache_scheme makes {self._build} keep the KV cache in FP8 whatever "
-                f"--kv-cache-dtype says, and no attention backend takes that on compute capability "
-                f"{self.compute_capability}"
+                f"--kv-cache-dtype says, and no attention backend takes that on {self._where}"
             )
         else:
-            what = (
-                f"no attention backend of {self._build} takes {first.kind} on compute capability "
-                f"{self.compute_capability}"
-            )
+            what = f"no attention backend of {self._build} takes {first.kind} on {self._where}"
         more, command = self._remedy()
         seen = _answers_text(first.answers)
         return Finding("compat.attention", Severity.BLOCK, "attention backend", what + more, seen, command)

@@ -108,16 +108,14 @@ def _aligned(model: ModelFacts, facts: EngineFacts, part: int, arithmetic: str) 
             return
     group = model.group_size
     if group > 0 and part % group:
-        what = f"{arithmetic}, no multiple of the quantisation group of {group}; expert parallelism keeps experts whole"
+        what = f"{arithmetic} is no multiple of the scale group of {group}; expert parallelism keeps experts whole"
         yield Limit("tp.group", what, "model_executor/layers/quantization/compressed_tensors, modelopt.py")
-    elif group >= _MARLIN_GROUPS[0] and known_or(model.quantization, "") in _MARLIN_METHODS:
-        if group not in _MARLIN_GROUPS or part % max(64, group):
-            what = f"{arithmetic}, which Marlin's kernel does not take (multiples of {max(64, group)}): the slower one runs"
-            source = "model_executor/layers/quantization/utils/marlin_utils.py check_moe_marlin_supports_layer"
-            yield Limit("tp.marlin", what, source, blocks=False)
+    elif known_or(model.quantization, "") in _MARLIN_METHODS and group > 0 and part % max(64, group):
+        what = f"{arithmetic} is no multiple of {max(64, group)}, as Marlin's kernel wants: a slower one runs"
+        source = "model_executor/layers/quantization/utils/marlin_utils.py check_moe_marlin_supports_layer"
+        yield Limit("tp.marlin", what, source, blocks=False)
 
 
-_MARLIN_GROUPS = (32, 64, 128)
 _MARLIN_METHODS = ("compressed-tensors", "gptq", "gptq_marlin", "awq", "awq_marlin", "auto_gptq", "auto_awq")
 
 

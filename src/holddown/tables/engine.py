@@ -88,7 +88,8 @@ class BackendLimit:
 class EngineTable:
     """kind: the adapter. package: what Python imports. cpu_kv_bytes_since: the first version whose CPU build takes
     the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable. twins_since: the first version
-    whose parser adds `--disable-x` to every `--enable-x` and the other way round."""
+    whose parser adds `--disable-x` to every `--enable-x` and the other way round. gguf_architectures: values of
+    `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader where it is not built in."""
 
     kind: str
     package: str
@@ -100,6 +101,9 @@ class EngineTable:
     gone_flags: tuple[GoneFlag, ...]
     owned_flags: tuple[OwnedFlag, ...]
     phases: tuple[PhaseLine, ...]
+    gguf_architectures: tuple[str, ...] = ()
+    gguf_source: str = ""
+    gguf_plugin: str = ""
     kv_rewrites: tuple[KvRewrite, ...] = ()
     backend_limits: tuple[BackendLimit, ...] = ()
 
