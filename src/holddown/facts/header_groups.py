@@ -65,7 +65,10 @@ _PLAIN = {"BF16": "bf16", "F16": "f16", "F32": "f32", "F64": "f64"}
 _FUSED_SCALE = re.compile(r"(?P<module>.+)_(?P<part>(?:weight_|input_)?scale(?:s|_inv|_2)?)")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 # A layer that has one of these is a draft layer, whatever the config says. Source: DeepSeek V3, GLM-4.5; llama.cpp.
-_DRAFT_LAYER = re.compile(r"(?:.*\.)?(?:layers|blk)\.(?P<layer>\d{1,8})\.(?:eh_proj|enorm|hnorm|shared_head|nextn)\b")
+# Below `mtp.` layers have these too and count from 0: `mtp.layers.0` says nothing of `layers.0` (MiMo, Nemotron 3).
+_DRAFT_LAYER = re.compile(
+    r"(?!(?:.*\.)?mtp\.)(?:.*\.)?(?:layers|blk)\.(?P<layer>\d{1,8})\.(?:eh_proj|enorm|hnorm|shared_head|nextn)\b"
+)
 
 
 def header_groups(kinds: Iterable[TensorKind], quantization: Quantization, draft: Iterable[int] = ()) -> Grouping:

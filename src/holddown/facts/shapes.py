@@ -8,7 +8,6 @@ from typing import Any
 from holddown.base.evidence import Fact, Unknown, derived
 from holddown.facts.families.decoder import Decoder, decoder_modules, keeps_experts_together, read_decoder
 from holddown.facts.families.draft import draft_count, draft_modules
-from holddown.facts.families.family import Fused
 from holddown.facts.families.module import Module, Shape
 from holddown.facts.families.vision import vision_modules
 from holddown.facts.json_object import json_object
@@ -17,15 +16,8 @@ from holddown.facts.quantization import Quantization, read_quantization
 from holddown.facts.stored import Layout, Scheme, StoredTensor, stored_tensors
 from holddown.facts.weight_groups import Component, Split, WeightGroup
 
-# transformers' words for a dtype: safetensors' name, the word of WeightGroup, bytes.
-_DTYPES = {
-    "bfloat16": ("BF16", "bf16", 2),
-    "float16": ("F16", "f16", 2),
-    "half": ("F16", "f16", 2),
-    "float32": ("F32", "f32", 4),
-    "float": ("F32", "f32", 4),
-}
-_FORMATS = {"BF16": "bf16", "F16": "f16", "F32": "f32", "I32": "int32"}
+# transformers' words for a dtype, and safetensors'.
+_DTYPES = {"bfloat16": "BF16", "float16": "F16", "half": "F16", "float32": "F32", "float": "F32"}
 _MOST_ELEMENTS = 2**60
 
 
@@ -144,7 +136,7 @@ def _dtype(config: Mapping[str, Any], decoder: Decoder) -> str:
         for key in ("dtype", "torch_dtype"):
             named = str(values.get(key)).removeprefix("torch.")
             if named in _DTYPES:
-                return _DTYPES[named][0]
+                return _DTYPES[named]
     return "BF16"
 
 
@@ -236,7 +228,7 @@ def _weight_groups(model: _Model) -> tuple[WeightGroup, ...]:
     groups: dict[tuple[str, Component, Split, str], list[int]] = {}
     for module, scheme in _by_scheme(model):
         tensors = _tensors(module, scheme, model.dtype)
-        stored = scheme.format if scheme else _FORMATS.get(tensors[0].dtype, tensors[0].dtype.lower())
+        stored = scheme.format if scheme else tensors[0].dtype.lower()
         sums = groups.setdefault((module.name, *_place(module), stored), [0, 0, 0])
         sums[0] += module.count
         sums[1] += module.count * module.parameters
@@ -246,6 +238,3 @@ def _weight_groups(model: _Model) -> tuple[WeightGroup, ...]:
 
 def total_bytes(groups: Iterable[WeightGroup]) -> int:
     return sum(group.size_bytes for group in groups)
-
-
-__all__ = ["Fused", "Shapes", "TensorRow", "modules", "shapes", "tensor_rows", "total_bytes"]

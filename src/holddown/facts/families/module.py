@@ -33,7 +33,9 @@ class Module:
 
     @property
     def parameters(self) -> int:
-        """Of one of them, as trained."""
+        """Of one of them, as trained; DeepSeek V4's table from tokens to experts is no weight."""
+        if self.dtype.startswith("I"):
+            return 0
         return prod(self.shape) + (prod(self.bias) if self.bias else 0)
 
     def under(self, prefix: str, *spans: tuple[int, ...]) -> "Module":
