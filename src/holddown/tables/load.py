@@ -16,6 +16,7 @@ from holddown.tables.engine import EngineTable, RecordedBuild
 from holddown.tables.family import Families, Family
 from holddown.tables.gpu import FabricRow, GpuRow
 from holddown.tables.named import the_row
+from holddown.tables.speed import SpeedTable
 
 T = TypeVar("T")
 
@@ -146,3 +147,9 @@ def recorded_engine(name: str, version: str) -> tuple[Engine, EngineFacts]:
 
 def _recorded(kind: str, version: str) -> Engine:
     return Engine(kind, version, kind, "python", "", managed=False, registered_at=0.0, recorded=True)
+
+
+@cache
+def speed_table() -> SpeedTable:
+    """The constants that predictions use."""
+    return load_table(SpeedTable, "speed.toml")
