@@ -13,6 +13,7 @@ from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
+from holddown.remember.trust import TrustedCode
 
 LOG_BYTES = 160 * 1024**2
 """How much of an engine's log is kept, rotated files included."""
@@ -173,3 +174,8 @@ class Store(Protocol):
     def all(self, *, active_only: bool = False) -> tuple[Deployment, ...]: ...
 
     def entries(self, deployment_id: str, after: int = 0) -> tuple[Entry, ...]: ...
+
+    def trust(self, code: TrustedCode) -> None: ...
+
+    def trusted(self) -> tuple[TrustedCode, ...]:
+        """Newest first."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from holddown.base.errors import StoreError
 from holddown.remember.record import Birth, Deployment, Entry, Happening, StateChanged, Status, in_the_way
+from holddown.remember.trust import TrustedCode
 
 
 @dataclass
@@ -15,6 +16,7 @@ class FakeStore:
     happened: list[tuple[str, Entry]] = field(default_factory=list)
     written: list[Status] = field(default_factory=list)
     broken: bool = False
+    trusts: list[TrustedCode] = field(default_factory=list)
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
         for there in self.all(active_only=True):
@@ -45,6 +47,12 @@ class FakeStore:
 
     def entries(self, deployment_id: str, after: int = 0) -> tuple[Entry, ...]:
         return tuple(entry for owner, entry in self.happened if owner == deployment_id and entry.seq > after)
+
+    def trust(self, code: TrustedCode) -> None:
+        self.trusts.insert(0, code)
+
+    def trusted(self) -> tuple[TrustedCode, ...]:
+        return tuple(self.trusts)
 
     def states(self) -> list[str]:
         """Every state that went on record, in order."""

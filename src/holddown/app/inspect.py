@@ -1,9 +1,88 @@
 """What a checkpoint is."""
 
-from holddown.facts.model import Inspection
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holddown.base.evidence import Fact, Known, Unknown, derived
+from holddown.base.finding import Finding
+from holddown.facts.kv_cache import BF16, FP8, KvDtype, kv_bytes_per_sequence, kv_bytes_per_token
+from holddown.facts.model import ModelFacts
+from holddown.facts.weight_groups import WeightGroup, bytes_by_component
 from holddown.ports import Checkpoints
 
 
-def inspect(checkpoints: Checkpoints, path: str) -> Inspection:
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Part of the weights. formats: how it is stored, most bytes first."""
+
+    name: str
+    size_bytes: int
+    formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Of one copy that is not split. kv_dtype: `bfloat16` or `fp8`. per_sequence: what a sequence takes beside what
+    grows with each token: windows when they are full, and recurrent states."""
+
+    kv_dtype: str
+    bytes_per_token: Fact[int]
+    bytes_per_sequence: Fact[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """The facts with what follows from them. cache: in the dtype that the checkpoint asks for; caches: in each."""
+
+    model: ModelFacts
+    by_component: tuple[Share, ...]
+    by_dtype: tuple[Share, ...]
+    by_format: tuple[Share, ...]
+    cache: Cache
+    caches: tuple[Cache, ...]
+    faults: tuple[Finding, ...]
+
+
+def inspect(checkpoints: Checkpoints, path: str) -> Inspected:
     """Facts and faults, from headers alone. Raises: CheckpointError when there is no checkpoint to speak of."""
-    return checkpoints.inspect(path)
+    inspection = checkpoints.inspect(path)
+    model = inspection.model
+    caches = tuple(_cache(model, dtype) for dtype in (BF16, FP8))
+    quantised = isinstance(model.kv_cache_quantization, Known) and "fp8" in model.kv_cache_quantization.value
+    return Inspected(
+        model,
+        _components(model.weights),
+        tuple(Share(part.dtype, part.size_bytes) for part in model.by_dtype),
+        _formats(model.weights),
+        caches[quantised],
+        caches,
+        inspection.findings,
+    )
+
+
+def _components(groups: tuple[WeightGroup, ...]) -> tuple[Share, ...]:
+    """Most bytes first."""
+    shares = [
+        Share(component, size, tuple(part.name for part in _formats(g for g in groups if g.component is component)))
+        for component, size in bytes_by_component(groups).items()
+    ]
+    return tuple(sorted(shares, key=lambda share: -share.size_bytes))
+
+
+def _formats(groups: Iterable[WeightGroup]) -> tuple[Share, ...]:
+    sums: dict[str, int] = {}
+    for group in groups:
+        sums[group.format] = sums.get(group.format, 0) + group.size_bytes
+    return tuple(Share(name, size) for name, size in sorted(sums.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _cache(model: ModelFacts, dtype: KvDtype) -> Cache:
+    if isinstance(model.attention, Unknown):
+        return Cache(dtype.name, model.attention, model.attention)
+    kinds = model.attention.value
+    context = model.max_position_embeddings
+    # no longer sequence than the context can be asked for; a window is never longer than it
+    tokens = context.value if isinstance(context, Known) else 2**31
+    each = derived(kv_bytes_per_token(kinds, dtype), f"attention by layer, {dtype.name}")
+    fixed = derived(kv_bytes_per_sequence(kinds, tokens, dtype), f"windows and recurrent states, {dtype.name}")
+    return Cache(dtype.name, each, fixed)

@@ -15,6 +15,7 @@ from holddown.plan.choose import Site
 from holddown.plan.choose import plan as choose
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.remember.trust import TrustedCode, consent
 from holddown.tables.load import recorded_engine, recorded_engines
 
 
@@ -42,10 +43,13 @@ class Planned:
         )
 
 
-def plan(path: str, site: Site, wishes: Wishes, doors: Doors) -> Planned | NoPlan:
-    """Also with builds that are only recorded. Raises: FactError."""
+def plan(
+    path: str, site: Site, wishes: Wishes, doors: Doors, trusted: Sequence[TrustedCode] = ()
+) -> Planned | NoPlan:
+    """Also with builds that are only recorded. trusted: code that the user said yes to. Raises: FactError."""
     doors.say(f"inspecting {path}")
     inspection = doors.checkpoints.inspect(path)
+    wishes = replace(wishes, consent=consent(inspection.model, trusted))
     return plan_of(inspection, site, wishes, doors, recorded_candidates(wishes.engine))
 
 

@@ -16,8 +16,9 @@ from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.choose import Site
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
-from holddown.plan.wishes import Candidate, Wishes
+from holddown.plan.wishes import Candidate, Consent, Wishes
 from holddown.remember.record import Deployment, gpu_claims
+from holddown.remember.trust import consent
 
 FIRST_PORT = 8000
 _PORTS_TRIED = 100
@@ -26,7 +27,7 @@ _PORTS_TRIED = 100
 @dataclass(frozen=True, slots=True)
 class Request:
     """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
-    is meant."""
+    is meant. trust_remote_code: the checkpoint's own Python code may run, from now on."""
 
     path: str
     name: str
@@ -36,6 +37,7 @@ class Request:
     api_key_file: str = ""
     insecure: bool = False
     skip_checks: tuple[str, ...] = ()
+    trust_remote_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     machine = doors.host.facts((inspection.model.path, *folders))
     active = doors.store.all(active_only=True)
     site = Site(machine, gpu_claims(active))
-    planned = planning.plan_of(inspection, site, request.wishes, doors.planning)
+    wishes = replace(request.wishes, consent=_consent(request, inspection.model, doors.store))
+    planned = planning.plan_of(inspection, site, wishes, doors.planning)
     if isinstance(planned, NoPlan):
         return planned
     port_holder = _port_holders(request.host, active, doors.host)
@@ -91,6 +94,12 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     findings = (*plan.findings, *preflight(plan, ground), *moved)
     spec = planned.command(Binding(request.host, port, request.api_key_file))
     return Prepared(inspection.model, machine, planned.candidate, replace(plan, findings=findings), spec, findings)
+
+
+def _consent(request: Request, model: ModelFacts, store: ports.Store) -> Consent:
+    if request.trust_remote_code:
+        return Consent("you said --trust-remote-code")
+    return consent(model, store.trusted()) if model.remote_code else Consent()
 
 
 def check_words(request: Request) -> None:

@@ -9,6 +9,7 @@ from holddown.base.errors import LaunchError
 from holddown.launch.environment import recordable
 from holddown.launch.lifecycle import ProcessRef, State
 from holddown.remember.record import Birth, Deployment, Entry, Status
+from holddown.remember.trust import TrustedCode
 
 POLL_S = 0.2
 SUPERVISOR_START_S = 30.0
@@ -58,6 +59,8 @@ def launch(
     )
     there = doors.store.create(birth, Status(State.STARTING, since=now))
     if there is None:
+        if request.trust_remote_code and prepared.model.remote_code:
+            doors.store.trust(TrustedCode(prepared.model.path, prepared.model.remote_code, now))
         doors.processes.start_supervisor(place.id, place.supervisor_log_path)
     return there
 

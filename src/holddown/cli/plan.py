@@ -57,7 +57,7 @@ def command(ctx: click.Context, /, **words: Any) -> None:
         settings=settings_of(words["settings"]),
         workload=workload,
     )
-    planned = plan(path, site, wishes, wiring.plan_doors(_quiet))
+    planned = plan(path, site, wishes, wiring.plan_doors(_quiet), wiring.store().trusted())
     if isinstance(planned, NoPlan):
         answer(plan_document(planned), no_plan_text(planned), as_json=as_json)
         ctx.exit(1)

@@ -47,6 +47,7 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @click.option("--insecure", is_flag=True, help="Listen beyond loopback without an API key.")
 @click.option("--skip-check", multiple=True, type=click.Choice(CHECK_NAMES), help="Release without this check.")
 @click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help="An engine setting of yours; it wins.")
+@click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own Python code; remembered by its hash.")
 @workload_options
 @click.option("--replace", is_flag=True, help="Stop the deployment that is up under this name first.")
 @click.option("--detach/--no-detach", default=True, help="Whether Ctrl-C leaves it coming up, or stops it.")
@@ -97,6 +98,7 @@ class _Words:
     insecure: bool
     skip_check: tuple[str, ...]
     settings: tuple[str, ...]
+    trust_remote_code: bool
     workload: Workload
     replace: bool
     detach: bool
@@ -129,6 +131,7 @@ def _request(words: _Words) -> Request:
         api_key_file=_key_file(words.api_key_file),
         insecure=words.insecure,
         skip_checks=words.skip_check,
+        trust_remote_code=words.trust_remote_code,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from holddown.base.codec import dumps, loads
 from holddown.base.errors import StoreError
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status, in_the_way
+from holddown.remember.trust import TrustedCode
 
 # Numbered by their place; one that was released is never edited, only followed by another.
 MIGRATIONS = (
@@ -29,6 +30,9 @@ MIGRATIONS = (
         body TEXT NOT NULL
     ) STRICT;
     CREATE INDEX happenings_of_a_deployment ON happening (deployment, seq);
+    """,
+    """
+    CREATE TABLE trusted_code (seq INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL) STRICT;
     """,
 )
 
@@ -136,6 +140,15 @@ class SqliteStore:
                 (deployment_id, after),
             ).fetchall()
             return tuple(Entry(seq, at, loads(Happening, body)) for seq, at, body in rows)  # type: ignore[arg-type]
+
+    def trust(self, code: TrustedCode) -> None:
+        with self._transaction():
+            self._db.execute("INSERT INTO trusted_code (body) VALUES (?)", (dumps(code),))
+
+    def trusted(self) -> tuple[TrustedCode, ...]:
+        with self._translated("cannot be read"):
+            rows = self._db.execute("SELECT body FROM trusted_code ORDER BY seq DESC").fetchall()
+            return tuple(loads(TrustedCode, body) for (body,) in rows)
 
     def _one(self, query: str, value: str) -> Deployment | None:
         with self._translated("cannot be read"):

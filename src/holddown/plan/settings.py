@@ -13,7 +13,7 @@ from holddown.plan.wishes import Candidate, Wishes
 
 def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> tuple[Setting, ...]:
     """Ours in a fixed order, each replaced by the user's where there is one, then what only the user set."""
-    ours = _ours(model, candidate, fit)
+    ours = _ours(model, candidate, fit, wishes)
     wished = dict(wishes.settings)
     replaced = [_user(name, wished[name], setting) for setting in ours if (name := setting.name) in wished]
     by_name = {setting.name: setting for setting in replaced}
@@ -29,7 +29,7 @@ def _user(name: str, value: str, instead: Setting | None) -> Setting:
     return Setting(name, value, "you set it", Source(SourceKind.USER, f"--set {name}={value}"), alternative)
 
 
-def _ours(model: ModelFacts, candidate: Candidate, fit: Fit) -> list[Setting]:
+def _ours(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> list[Setting]:
     settings: list[Setting] = []
 
     def add(name: str, value: str, because: str, source: Source, alternative: str = "") -> None:
@@ -50,6 +50,9 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit) -> list[Setting]:
     if known_or(candidate.facts.device, "") == "cpu":
         _cpu(add, fit, calculated)
     _fabric(add, fit)
+    if wishes.consent.because and model.remote_code:
+        names = ", ".join(file.name for file in model.remote_code)
+        add("trust-remote-code", "true", wishes.consent.because, Source(SourceKind.USER, names))
     if candidate.facts.knows_flag("disable-access-log-for-endpoints"):
         because = "the supervisor asks /health all along; a log line for each would bury the others"
         add("disable-access-log-for-endpoints", "/health,/metrics", because, _flag_of(candidate))
@@ -104,25 +107,27 @@ def _flag_of(candidate: Candidate) -> Source:
     return Source(SourceKind.PROBE, f"the flags of {candidate.engine.ref}")
 
 
-def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit) -> tuple[Finding, ...]:
+def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit, wishes: Wishes) -> tuple[Finding, ...]:
     """What a user's setting contradicts, and what else is worth knowing before the launch."""
     findings = [
         finding
         for setting in settings
         if setting.source.kind is SourceKind.USER and (finding := _contradiction(setting, model, fit))
     ]
-    if model.remote_code_files and not any(setting.name == "trust-remote-code" for setting in settings):
-        findings.append(
-            Finding(
-                code="plan.remote-code",
-                severity=Severity.NOTE,
-                subject=model.name,
-                what="the checkpoint brings Python code of its own; it is not run unless you say so",
-                seen=", ".join(model.remote_code_files),
-                do="read it, then --set trust-remote-code",
-            )
-        )
+    if model.remote_code and not any(setting.name == "trust-remote-code" for setting in settings):
+        findings.append(_untrusted(model, wishes))
     return tuple(findings)
+
+
+def _untrusted(model: ModelFacts, wishes: Wishes) -> Finding:
+    names = ", ".join(f"{file.name} {file.sha256[:12]}".strip() for file in model.remote_code)
+    do = "read them, then --trust-remote-code: it is remembered until they change"
+    if wishes.consent.changed:
+        changed = ", ".join(wishes.consent.changed)
+        what = f"the checkpoint's Python code is not what you trusted: {changed} changed; it is not run"
+        return Finding("plan.remote-code-changed", Severity.WARN, model.name, what, names, do)
+    what = "the checkpoint brings Python code of its own; it is not run unless you say so"
+    return Finding("plan.remote-code", Severity.NOTE, model.name, what, names, do)
 
 
 _COUNTS = (

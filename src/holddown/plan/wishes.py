@@ -7,6 +7,15 @@ from holddown.facts.workload import CHAT, Workload
 
 
 @dataclass(frozen=True, slots=True)
+class Consent:
+    """To running the checkpoint's own Python code. because: how it was given, empty where it was not. changed: files
+    that differ from those it was once given for."""
+
+    because: str = ""
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Wishes:
     """served_model_name: what clients will call it. engine: `NAME` or `NAME@VERSION`, empty for any.
 
@@ -19,6 +28,7 @@ class Wishes:
     gpus: tuple[int, ...] | None = None
     settings: tuple[tuple[str, str], ...] = ()
     workload: Workload = CHAT
+    consent: Consent = Consent()
 
 
 @dataclass(frozen=True, slots=True)

