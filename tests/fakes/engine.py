@@ -6,6 +6,7 @@ from holddown.base.errors import EngineError
 from holddown.base.evidence import from_probe
 from holddown.facts.engine import Engine, EngineFacts, Flag
 from holddown.ports import Progress
+from holddown.tables.load import recorded_build
 
 
 def an_engine(name: str = "vllm", version: str = "0.32.0", pythonpath: str = "") -> Engine:
@@ -26,6 +27,8 @@ def engine_facts(device: str = "cpu", version: str = "0.32.0", flags: tuple[Flag
         import_error="",
         flags=flags,
         architectures=("LlamaForCausalLM",),
+        attention_backends=recorded_build("vllm", "0.25.1").facts.attention_backends,
+        kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_e4m3"),
     )
 
 

@@ -20,9 +20,10 @@ from holddown.facts.machine import Disk, MachineFacts
 from holddown.facts.model import ModelFacts
 from holddown.launch.engines import adapter
 from holddown.launch.spec import Binding
-from holddown.plan.choose import Site, plan
+from holddown.plan.choose import plan
 from holddown.plan.plan import NoPlan
 from holddown.plan.preflight import Ground, preflight
+from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
 
 _FOLDER = Path(__file__).parent / "plans"

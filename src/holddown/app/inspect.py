@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holddown.base.evidence import Fact, Known, Unknown, derived
 from holddown.base.finding import Finding
 from holddown.facts.kv_cache import BF16, FP8, KvDtype, kv_bytes_per_sequence, kv_bytes_per_token
-from holddown.facts.model import ModelFacts
+from holddown.facts.model import Inspection, ModelFacts
 from holddown.facts.weight_groups import WeightGroup, bytes_by_component
-from holddown.ports import Checkpoints
+
+if TYPE_CHECKING:
+    from holddown.ports import Checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,13 @@ class Inspected:
     faults: tuple[Finding, ...]
 
 
-def inspect(checkpoints: Checkpoints, path: str) -> Inspected:
+def inspect(checkpoints: "Checkpoints", path: str) -> Inspected:
     """Facts and faults, from headers alone. Raises: CheckpointError when there is no checkpoint to speak of."""
-    inspection = checkpoints.inspect(path)
+    return summed(checkpoints.inspect(path))
+
+
+def summed(inspection: Inspection) -> Inspected:
+    """The same with the sums that people and scripts ask for."""
     model = inspection.model
     caches = tuple(_cache(model, dtype) for dtype in (BF16, FP8))
     quantised = isinstance(model.kv_cache_quantization, Known) and "fp8" in model.kv_cache_quantization.value

@@ -11,9 +11,9 @@ from holddown.facts.machine import MachineFacts
 from holddown.facts.model import Inspection
 from holddown.launch.engines import adapter
 from holddown.launch.spec import Binding, LaunchSpec
-from holddown.plan.choose import Site
 from holddown.plan.choose import plan as choose
 from holddown.plan.plan import NoPlan, Plan, Rejected
+from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
 from holddown.remember.trust import TrustedCode, consent
 from holddown.tables.load import recorded_engine, recorded_engines

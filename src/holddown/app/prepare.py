@@ -13,9 +13,9 @@ from holddown.facts.model import ModelFacts
 from holddown.launch.engines import ADAPTERS
 from holddown.launch.environment import is_secret
 from holddown.launch.spec import Binding, LaunchSpec
-from holddown.plan.choose import Site
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
+from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Consent, Wishes
 from holddown.remember.record import Deployment, gpu_claims
 from holddown.remember.trust import consent

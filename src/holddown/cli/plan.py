@@ -20,10 +20,10 @@ from holddown.explain.plan_document import plan_document
 from holddown.explain.plan_text import no_plan_text, plan_text
 from holddown.facts.machine import MachineFacts
 from holddown.launch.spec import Binding
-from holddown.plan.choose import Site
 from holddown.plan.fabric import named_fabric, usual_fabric
 from holddown.plan.named_machine import named_gpus, named_machine
 from holddown.plan.plan import NoPlan
+from holddown.plan.site import Site
 from holddown.plan.wishes import Wishes
 from holddown.remember.record import gpu_claims
 from holddown.tables.load import gpu_row

@@ -1,44 +1,22 @@
 """Which of the registered builds runs this checkpoint here, and how."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
-from holddown.base.evidence import Fact, Known, Unknown, known_or
+from holddown.base.evidence import Known, known_or
 from holddown.base.units import size_text
 from holddown.facts.engine import version_key
-from holddown.facts.kv_cache import BF16, KvDtype
 from holddown.facts.machine import Gpu, MachineFacts
-from holddown.facts.model import CheckpointFormat, ModelFacts
-from holddown.plan.compat import KvAnswer, Wish, kv_choices
-from holddown.plan.estimate import Speed
-from holddown.plan.fabric import fabric_of
-from holddown.plan.fit import UTILIZATION, Fit, Rules, fit_cpu, fit_gpus
-from holddown.plan.limits import Limit, parallel_limits
-from holddown.plan.option import Option
-from holddown.plan.parallelism import Parallelism
+from holddown.facts.model import ModelFacts
+from holddown.plan.build import Build
+from holddown.plan.fit import Fit
 from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.remedies import remedies
 from holddown.plan.settings import decide, findings_of
-from holddown.plan.wishes import Candidate, Wishes, wished
-from holddown.tables.gpu import FabricRow
-
-_GRAPHS_IN_SHARE_SINCE = version_key("0.21")
-"""The first vLLM that counts CUDA graphs within gpu-memory-utilization. Source: v1/worker/gpu_worker.py."""
-_ASK_NVML = Unknown("it is asked of the links between the GPUs")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where it will run. claims: GPU index -> the deployment of ours that uses it. fabric: between the GPUs, where the
-    user named it. here: it is this machine."""
-
-    machine: MachineFacts
-    claims: Mapping[int, str] = field(default_factory=dict)
-    fabric: Fact[FabricRow] = _ASK_NVML
-    here: bool = True
+from holddown.plan.site import Site
+from holddown.plan.wishes import Candidate, Wishes
 
 
 def plan(
@@ -84,7 +62,7 @@ def _what_would_do(
     assert not isinstance(gpus, str)
 
     def fits(more: tuple[Gpu, ...]) -> str:
-        outcome = _fit_gpus(model, site, candidate, wishes, more)
+        outcome = Build(model, site, candidate, wishes).on_gpus(more)
         return outcome.parallelism.text if isinstance(outcome, Fit) else ""
 
     widest = max((each.parallelism.world_size for each in limits if each.parallelism), default=1)
@@ -103,76 +81,18 @@ def _preference(candidate: Candidate) -> tuple[bool, bool, bool, Version, float]
 
 
 def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | tuple[Rejected, ...]:
-    unfit = _asked_for(candidate, wishes) or _build_runs(candidate, site.machine) or _knows(candidate, model)
+    unfit = _asked_for(candidate, wishes) or _build_runs(candidate, site.machine)
     if unfit:
         return (Rejected(candidate.engine.ref, unfit),)
     if known_or(candidate.facts.device, "") == "cpu":
         if wishes.gpus:
             asked = f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
             return (Rejected(candidate.engine.ref, asked),)
-        return _fit_cpu(model, site, candidate, wishes)
+        return Build(model, site, candidate, wishes).on_cpu()
     gpus = _usable_gpus(site.machine, wishes, site.claims)
     if isinstance(gpus, str):
         return (Rejected(candidate.engine.ref, gpus),)
-    return _fit_gpus(model, site, candidate, wishes, gpus)
-
-
-def _fit_cpu(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | tuple[Rejected, ...]:
-    kv = _kv(model, candidate, "cpu", wishes, Parallelism())
-    if kv.chosen is None:
-        return (_no_backend(candidate, kv),)
-    fit = fit_cpu(model, site.machine, wishes, kv.chosen.stored)
-    if isinstance(fit, str):
-        return (Rejected(candidate.engine.ref, fit, "memory.ram"),)
-    return replace(fit, kv=kv)
-
-
-def _fit_gpus(
-    model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes, gpus: tuple[Gpu, ...]
-) -> Fit | tuple[Rejected, ...]:
-    capability = known_or(gpus[0].compute_capability, "")
-    answers: dict[Parallelism, KvAnswer] = {}
-
-    def kv_of(split: Parallelism) -> KvAnswer:
-        if split not in answers:
-            answers[split] = _kv(model, candidate, capability, wishes, split)
-        return answers[split]
-
-    # one rank alone has every head and the whole cache: what does not go there goes nowhere
-    alone = kv_of(Parallelism())
-    if alone.chosen is None:
-        return (_no_backend(candidate, alone),)
-
-    def limits_of(split: Parallelism) -> tuple[Limit, ...]:
-        kv = kv_of(split)
-        unfit = tuple(Limit(finding.code, finding.what, "") for finding in kv.findings if finding.blocks)
-        return (*parallel_limits(model, candidate.facts, split), *unfit)
-
-    def stored_of(split: Parallelism) -> KvDtype:
-        kv = kv_of(split).chosen
-        return kv.stored if kv else BF16
-
-    share = known_or(candidate.facts.gpu_memory_utilization, UTILIZATION)
-    beyond = version_key(candidate.facts.version) < _GRAPHS_IN_SHARE_SINCE
-    fit = fit_gpus(model, gpus, wishes, Rules(stored_of, share, beyond, limits_of), _speed_of)
-    if not isinstance(fit, Fit):
-        return fit
-    fabric = site.fabric if isinstance(site.fabric, Known) else fabric_of(gpus[: len(fit.gpus)])
-    return replace(fit, kv=kv_of(fit.parallelism), fabric=fabric)
-
-
-def _kv(model: ModelFacts, candidate: Candidate, capability: str, wishes: Wishes, split: Parallelism) -> KvAnswer:
-    wish = Wish(wished(wishes, "kv-cache-dtype"), wished(wishes, "attention-backend"))
-    return kv_choices(model, candidate.facts, capability, wish, split)
-
-
-def _no_backend(candidate: Candidate, kv: KvAnswer) -> Rejected:
-    finding = next(each for each in kv.findings if each.blocks)
-    return Rejected(candidate.engine.ref, f"{finding.what} ({finding.seen})", finding.code)
-
-
-def _speed_of(option: Option, concurrency: int) -> Fact[Speed]:
-    return Unknown("not asked yet")
+    return Build(model, site, candidate, wishes).on_gpus(gpus)
 
 
 def _asked_for(candidate: Candidate, wishes: Wishes) -> str:
@@ -185,16 +105,6 @@ def _build_runs(candidate: Candidate, machine: MachineFacts) -> str:
     device = candidate.facts.device
     if isinstance(device, Known) and device.value == "cuda" and not machine.gpus:
         return f"a build for CUDA, and no GPU is usable here: {machine.gpus_because}"
-    return ""
-
-
-def _knows(candidate: Candidate, model: ModelFacts) -> str:
-    if model.format is CheckpointFormat.GGUF and "gguf" not in candidate.facts.quantization_methods:
-        return "this build reads no GGUF (its quantization methods name none; vLLM 0.32 and later need a plug-in)"
-    if not isinstance(model.architectures, Known) or not candidate.facts.architectures:
-        return ""  # not known is no reason to refuse: the engine will say
-    if not set(model.architectures.value) & set(candidate.facts.architectures):
-        return f"it has no code for {', '.join(model.architectures.value)}"
     return ""
 
 
@@ -250,7 +160,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         workload=wishes.workload,
         alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,
-        findings=findings_of(model, settings, fit, wishes),
+        findings=(*fit.findings, *findings_of(model, settings, fit, wishes)),
         rejected=rejected + fit.rejected,
     )
 

@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holddown.base.evidence import Fact, Unknown, known_or
+from holddown.base.finding import Finding
 from holddown.base.units import GIB, MIB, size_text
 from holddown.facts.kv_cache import KvDtype
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import ModelFacts
-from holddown.plan.compat import KvAnswer
 from holddown.plan.estimate import Speed
 from holddown.plan.layouts import layouts
 from holddown.plan.memory import CPU_OTHER_BYTES, Batch, Loaded, MemoryBudget, batch_defaults
 from holddown.plan.option import Option, Terms, possible_share
 from holddown.plan.parallelism import Parallelism
-from holddown.plan.plan import Alternative, KvCache, Rejected
+from holddown.plan.plan import Alternative, KvCache, Rejected, Setting
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
 from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
 from holddown.plan.wishes import Wishes, wished, wished_number
@@ -55,7 +55,8 @@ class Fit:
     speed: Fact[Speed] = _NO_CPU_SPEED
     alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
-    kv: KvAnswer | None = None
+    settings: tuple[Setting, ...] = ()
+    findings: tuple[Finding, ...] = ()
     why_seqs: str = ""
     fabric: Fact[FabricRow] = _ONE_DEVICE
 

@@ -45,8 +45,7 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> 
         add("gpu-memory-utilization", f"{fit.share:.2f}", fit.why_share, Source(SourceKind.PROBE, "NVML free memory"))
     if fit.max_num_seqs:
         add("max-num-seqs", str(fit.max_num_seqs), fit.why_seqs, calculated)
-    if fit.kv is not None and fit.kv.setting is not None:
-        settings.append(fit.kv.setting)
+    settings += fit.settings
     if known_or(candidate.facts.device, "") == "cpu":
         _cpu(add, fit, calculated)
     _fabric(add, fit)

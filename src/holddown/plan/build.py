@@ -1,0 +1,144 @@
+"""One engine build asked about one checkpoint: whether it can, what it keeps the KV cache in, how fast it would be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from holddown.base.evidence import Fact, Known, Unknown, derived, known_or
+from holddown.base.finding import Finding
+from holddown.facts.engine import version_key
+from holddown.facts.kv_cache import BF16, KvDtype
+from holddown.facts.machine import Gpu
+from holddown.facts.model import ModelFacts
+from holddown.plan.build_fit import build_findings
+from holddown.plan.compat import KvAnswer, Wish, kv_choices
+from holddown.plan.estimate import Speed
+from holddown.plan.fabric import fabric_of
+from holddown.plan.fit import UTILIZATION, Fit, Rules, fit_cpu, fit_gpus
+from holddown.plan.limits import Limit, parallel_limits
+from holddown.plan.option import Option
+from holddown.plan.parallelism import Parallelism
+from holddown.plan.parsers import Parsers, parser_settings
+from holddown.plan.plan import Rejected
+from holddown.plan.rig import Rig, rig
+from holddown.plan.search import SpeedOf
+from holddown.plan.site import Site
+from holddown.plan.speed import predict
+from holddown.plan.wishes import Candidate, Wishes, wished
+from holddown.plan.work import model_work
+from holddown.tables.gpu import FabricRow
+from holddown.tables.load import gpu_rows, speed_table
+from holddown.tables.named import NoRow, find_row
+
+_GRAPHS_IN_SHARE_SINCE = version_key("0.21")
+"""The first vLLM that counts CUDA graphs within gpu-memory-utilization. Source: v1/worker/gpu_worker.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    model: ModelFacts
+    site: Site
+    candidate: Candidate
+    wishes: Wishes
+
+    def on_cpu(self) -> Fit | tuple[Rejected, ...]:
+        refused = self._refused("cpu")
+        if refused:
+            return refused
+        kv = self._kv("cpu", Parallelism())
+        stored = kv.chosen.stored if kv.chosen else BF16
+        fit = fit_cpu(self.model, self.site.machine, self.wishes, stored)
+        if isinstance(fit, str):
+            return (Rejected(self.candidate.engine.ref, fit, "memory.ram"),)
+        return self._completed(fit, kv)
+
+    def on_gpus(self, gpus: tuple[Gpu, ...]) -> Fit | tuple[Rejected, ...]:
+        """The best way to use some of them."""
+        capability = known_or(gpus[0].compute_capability, "")
+        refused = self._refused(capability)
+        if refused:
+            return refused
+
+        @cache
+        def kv_of(split: Parallelism) -> KvAnswer:
+            return self._kv(capability, split)
+
+        def stored_of(split: Parallelism) -> KvDtype:
+            kv = kv_of(split).chosen
+            return kv.stored if kv else BF16
+
+        def limits_of(split: Parallelism) -> Sequence[Limit]:
+            unfit = [] if self._wish.kv_cache_dtype else [each for each in kv_of(split).findings if each.blocks]
+            of_backend = (Limit(each.code, each.what, each.seen) for each in unfit)
+            return (*parallel_limits(self.model, self.candidate.facts, split), *of_backend)
+
+        facts = self.candidate.facts
+        share = known_or(facts.gpu_memory_utilization, UTILIZATION)
+        beyond = version_key(facts.version) < _GRAPHS_IN_SHARE_SINCE
+        fit = fit_gpus(self.model, gpus, self.wishes, Rules(stored_of, share, beyond, limits_of), self._speed_of(gpus))
+        if not isinstance(fit, Fit):
+            return fit
+        fabric = self._fabric(gpus[: len(fit.gpus)])
+        return self._completed(replace(fit, fabric=fabric), kv_of(fit.parallelism))
+
+    @property
+    def _wish(self) -> Wish:
+        return Wish(wished(self.wishes, "kv-cache-dtype"), wished(self.wishes, "attention-backend"))
+
+    def _kv(self, capability: str, split: Parallelism) -> KvAnswer:
+        return kv_choices(self.model, self.candidate.facts, capability, self._wish, split)
+
+    def _refused(self, capability: str) -> tuple[Rejected, ...]:
+        """What no split and no setting of ours can change; what a setting of the user's causes is left to them."""
+        findings = list(build_findings(self.model, self.candidate.facts, capability))
+        # one rank alone has every head and the whole cache: what does not go there goes nowhere
+        if not self._wish.kv_cache_dtype:
+            findings += [each for each in self._kv(capability, Parallelism()).findings if each.blocks]
+        return tuple(Rejected(self.candidate.engine.ref, _sentence(each), each.code) for each in findings)
+
+    def _completed(self, fit: Fit, kv: KvAnswer) -> Fit:
+        parsers: Parsers = parser_settings(self.model, self.candidate.facts)
+        settings = (*((kv.setting,) if kv.setting else ()), *parsers.settings)
+        return replace(fit, settings=settings, findings=(*kv.findings, *parsers.findings))
+
+    def _fabric(self, gpus: Sequence[Gpu]) -> Fact[FabricRow]:
+        return self.site.fabric if isinstance(self.site.fabric, Known) else fabric_of(gpus)
+
+    def _speed_of(self, gpus: tuple[Gpu, ...]) -> SpeedOf:
+        work = model_work(self.model)
+        row = find_row(gpu_rows(), gpus[0].name)
+
+        @cache
+        def rig_of(count: int, graphs: bool) -> Fact[Rig]:
+            if isinstance(row, NoRow):
+                return Unknown(f"the table of GPUs has no {gpus[0].name}")
+            fabric = self._fabric(gpus[:count])
+            if count > 1 and isinstance(fabric, Unknown):
+                return Unknown(f"how the GPUs reach each other is not known: {fabric.why}")
+            between = fabric.value if count > 1 and isinstance(fabric, Known) else None
+            made = rig(row, between, self.candidate.facts.kind, speed_table(), cuda_graphs=graphs)
+            return derived(made, f"{row.name}, {between.name if between else 'one GPU'}")
+
+        def speed_of(option: Option, concurrency: int) -> Fact[Speed]:
+            made = rig_of(option.parallelism.world_size, option.batch.graphs)
+            if isinstance(work, Unknown):
+                return work
+            if isinstance(made, Unknown):
+                return made
+            speed = predict(
+                work.value,
+                made.value,
+                option.parallelism,
+                option.cache.dtype,
+                self.wishes.workload,
+                concurrency,
+                option.kv_cache_tokens,
+            )
+            return derived(speed, f"plan/speed: {made.source.where}")
+
+        return speed_of
+
+
+def _sentence(finding: Finding) -> str:
+    do = f": {finding.do}" if finding.do else ""
+    return f"{finding.what}{do} ({finding.seen})"
