@@ -1,4 +1,7 @@
-"""Real doors. The only file that names both a port and its edge; edges are imported when they are asked for."""
+"""Real doors. The only file that names both a port and its edge; edges, and the verbs' own types, are imported when
+they are asked for: `inspect` must not wait for what `up` needs."""
+
+from __future__ import annotations
 
 import os
 import secrets
@@ -11,20 +14,20 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from holddown import ports
-from holddown.app.up import Doors as UpDoors
-from holddown.app.up import Place
 from holddown.base.errors import CheckpointError
-from holddown.remember.record import Birth
 
 DEMO = "demo"
 """The one model that has a name of ours."""
 
 if TYPE_CHECKING:
+    from holddown import ports
     from holddown.app.plan import Doors as PlanDoors
     from holddown.app.prepare import Doors as PrepareDoors
     from holddown.app.supervise import Doors as SupervisorDoors
+    from holddown.app.up import Doors as UpDoors
+    from holddown.app.up import Place
     from holddown.edges.process.local import LocalProcesses
+    from holddown.remember.record import Birth
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ def store() -> ports.Store:
     return SqliteStore(paths().state / "records.sqlite")
 
 
-def processes() -> "LocalProcesses":
+def processes() -> LocalProcesses:
     from holddown.edges.process.local import LocalProcesses
 
     return LocalProcesses()
@@ -153,6 +156,8 @@ def run_dirs() -> Path:
 
 def new_place() -> Place:
     """Folders for one more deployment; its log folder exists when this returns."""
+    from holddown.app.up import Place
+
     deployment_id = secrets.token_hex(4)
     folder = paths().state / "deployments" / deployment_id
     folder.mkdir(parents=True, mode=0o700)
@@ -166,6 +171,8 @@ def supervisor_log(deployment_id: str) -> str:
 
 
 def up_doors() -> UpDoors:
+    from holddown.app.up import Doors as UpDoors
+
     return UpDoors(store(), host(), processes(), clock())
 
 
@@ -178,7 +185,7 @@ def endpoint(birth: Birth) -> ports.Client:
     return client(birth.spec.base_url, keys[0] if keys else "")
 
 
-def supervisor_doors(birth: Birth, records: ports.Store) -> "SupervisorDoors":
+def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
     """Makes this program the subreaper of what it starts, and takes over its stop signals."""
     from holddown.app.supervise import Doors as SupervisorDoors
 
@@ -221,13 +228,13 @@ def written_folders() -> tuple[str, ...]:
     return str(paths().state), str(run_dirs().parent)
 
 
-def plan_doors(say: ports.Progress) -> "PlanDoors":
+def plan_doors(say: ports.Progress) -> PlanDoors:
     from holddown.app.plan import Doors as PlanDoors
 
     return PlanDoors(checkpoints(), engines(), engine_probe(), say)
 
 
-def prepare_doors(doors: UpDoors, say: ports.Progress) -> "PrepareDoors":
+def prepare_doors(doors: UpDoors, say: ports.Progress) -> PrepareDoors:
     from holddown.app.prepare import Doors as PrepareDoors
 
     return PrepareDoors(plan_doors(say), doors.host, doors.store)

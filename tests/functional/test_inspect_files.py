@@ -93,7 +93,9 @@ def test_half_a_terabyte_in_64_shards(tmp_path: Path) -> None:
     assert inspection.findings == ()
     assert (inspection.model.shards, inspection.model.weights_bytes) == (64, total)
     assert sum(part.tensors for part in inspection.model.by_dtype) == 64 * 384 * 9
+    # packed, and this config.json does not say into how many bits
     assert not isinstance(inspection.model.parameters, Known)
+    assert LocalCheckpoints({}, large_index=2**30).inspect(str(tmp_path)) == inspection
 
 
 def test_every_kind_of_broken_shard_at_once(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_the_command_says_no_with_exit_1(holddown: Command, tiny_checkpoint: Pat
     assert (cut.returncode, "block[shard.truncated]" in cut.stdout) == (1, True)
     as_json = holddown("inspect", "--json", str(tiny_checkpoint))
     assert as_json.returncode == 1
-    assert json.loads(as_json.stdout)["findings"][0]["code"] == "shard.truncated"
+    assert json.loads(as_json.stdout)["faults"][0]["code"] == "shard.truncated"
 
 
 def test_demo_before_it_was_fetched(holddown: Command) -> None:

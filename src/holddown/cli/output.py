@@ -36,6 +36,11 @@ def answer(value: object, text: str, *, as_json: bool) -> None:
         click.echo(text)
 
 
+def answer_json(document: object) -> None:
+    """Prints an answer that is already JSON-ready."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
 def progress(line: str) -> None:
     """One line about what a long step is doing, on stderr."""
     click.echo(line, err=True)

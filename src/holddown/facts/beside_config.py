@@ -1,10 +1,8 @@
-"""The small files beside config.json: which tokenizer there is, how the model is sampled; and its RoPE scaling."""
+"""The small files beside config.json: which tokenizer there is, how the model is sampled."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from holddown.base.evidence import Fact, Unknown, derived, from_file
-from holddown.facts.hf_keys import language_part
+from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.facts.json_object import json_object
 
 GENERATION_CONFIG = "generation_config.json"
@@ -47,26 +45,3 @@ def generation_config(text: str | None) -> Fact[str]:
         return Unknown(f"{GENERATION_CONFIG} cannot be read: {error}")
     said = [f"{key}={values[key]}" for key in _SAMPLING if isinstance(values.get(key), int | float)]
     return from_file(" ".join(said) or "none", GENERATION_CONFIG)
-
-
-def rope_scaling(config: Mapping[str, Any]) -> Fact[str]:
-    """In words: `yarn x32 from 4096`; `none` where positions are as trained.
-
-    Source: `rope_scaling` of transformers' configs, since version 5 `rope_parameters`.
-    """
-    prefix, part = language_part(config)
-    for key in ("rope_scaling", "rope_parameters"):
-        said = part.get(key)
-        if not isinstance(said, dict):
-            continue
-        kind = said.get("rope_type", said.get("type"))
-        if not isinstance(kind, str) or kind == "default":
-            continue
-        factor, original = said.get("factor"), said.get("original_max_position_embeddings")
-        words = [kind]
-        if isinstance(factor, int | float):
-            words.append(f"x{factor:g}")
-        if type(original) is int:
-            words.append(f"from {original}")
-        return from_file(" ".join(words), f"config.json {prefix}{key}")
-    return derived("none", f"config.json {prefix}rope_scaling is not there, or changes nothing")

@@ -1,13 +1,12 @@
 """A Hugging Face directory: what its files say, put together into facts and every fault at once."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from holddown.base.errors import CheckpointError
-from holddown.base.evidence import Known
+from holddown.base.evidence import Known, Unknown
 from holddown.base.finding import Finding, Severity
-from holddown.facts.beside_config import GENERATION_CONFIG, generation_config, rope_scaling, tokenizer_kind
+from holddown.facts.beside_config import GENERATION_CONFIG, generation_config, tokenizer_kind
+from holddown.facts.from_config import disagreement, no_weights, with_shapes
 from holddown.facts.header_groups import header_groups
 from holddown.facts.hf_config import (
     CONFIG,
@@ -21,14 +20,11 @@ from holddown.facts.hf_config import (
     read_config,
     tokenizer_modules,
 )
-from holddown.facts.json_object import json_object
-from holddown.facts.layers import attention_by_layer, read_moe
 from holddown.facts.model import CheckpointFormat, CodeFile, Inspection, ModelFacts
-from holddown.facts.naming import draft_layers
 from holddown.facts.parameters import active_parameters, draft_parameters, total_parameters
-from holddown.facts.quantization import read_quantization
 from holddown.facts.remote_code import Script, code_files
 from holddown.facts.safetensors import ShardHeader, get_again, size_finding
+from holddown.facts.shapes import shapes
 from holddown.facts.shard_index import INDEX, Agreed, Index, WeightMap, index_findings, kinds_once
 from holddown.facts.weights import (
     ShardSeen,
@@ -107,19 +103,42 @@ def weight_files(file_names: tuple[str, ...], index: Index) -> WeightFiles:
 
 def directory_facts(seen: DirectorySeen) -> Inspection:
     """Raises: CheckpointError when neither config.json nor any weight file tells what this is."""
-    if not seen.files.present and not seen.files.missing:
-        raise CheckpointError(
-            f"{seen.path} holds no safetensors or GGUF weights",
-            code="checkpoint.no-weights",
-            seen=_listing(seen.file_names),
-            do="name the directory that holds config.json and *.safetensors, or a .gguf file",
+    config, config_findings = _config(seen)
+    model, code_findings = _facts(seen, config)
+    config_text = seen.text(CONFIG)
+    if seen.files.present or seen.files.missing:
+        headers = [shard.header for shard in seen.shards if isinstance(shard.header, ShardHeader)]
+        findings = (
+            *config_findings,
+            *_shard_findings(seen),
+            *index_findings(seen.index, headers),
+            *(disagreement(config_text, model.weights) if config_text and isinstance(model.parameters, Known) else ()),
+            *code_findings,
+            *_tokenizer(seen, model),
         )
-    config, values, config_findings = _config(seen)
-    headers = [shard.header for shard in seen.shards if isinstance(shard.header, ShardHeader)]
-    kinds = kinds_once(headers)
-    quantization = read_quantization(values, seen.text(QUANT_CONFIG))
-    grouping = header_groups(kinds, quantization, draft_layers(values))
-    unknown, moe = _unread(seen) or grouping.unknown, read_moe(values)
+        return Inspection(model, gathered(findings))
+    if config_text is None or config_findings:
+        raise _nothing_here(seen, _listing(seen.file_names))
+    found = shapes(config_text, seen.text(QUANT_CONFIG))
+    if isinstance(found.weights, Unknown):
+        raise _nothing_here(seen, f"{CONFIG} alone does not tell them: {found.weights.why}")
+    return Inspection(with_shapes(model, found), (no_weights(seen.path, found),))
+
+
+def _nothing_here(seen: DirectorySeen, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"{seen.path} holds no safetensors or GGUF weights",
+        code="checkpoint.no-weights",
+        seen=why,
+        do="name the directory that holds config.json and *.safetensors, or a .gguf file",
+    )
+
+
+def _facts(seen: DirectorySeen, config: HfConfig) -> tuple[ModelFacts, tuple[Finding, ...]]:
+    """All facts, weights as the headers have them; and what there is to say of the checkpoint's own code."""
+    kinds = kinds_once(shard.header for shard in seen.shards if isinstance(shard.header, ShardHeader))
+    grouping = header_groups(kinds, config.storage, config.draft_layers)
+    unknown = _unread(seen) or grouping.unknown
     code, code_findings = _remote_code(seen, config)
     model = ModelFacts(
         path=seen.path,
@@ -132,7 +151,7 @@ def directory_facts(seen: DirectorySeen) -> Inspection:
         by_dtype=dtype_bytes((kind.dtype, kind.tensors, kind.size_bytes) for kind in kinds),
         shards=len(seen.files.present) + len(seen.files.missing),
         dtype=config.dtype,
-        quantization=quantization.method if values else config.quantization,
+        quantization=config.quantization,
         max_position_embeddings=config.max_position_embeddings,
         num_hidden_layers=config.num_hidden_layers,
         hidden_size=config.hidden_size,
@@ -145,27 +164,20 @@ def directory_facts(seen: DirectorySeen) -> Inspection:
         latent_kv_dim=config.latent_kv_dim,
         mixed_attention=config.mixed_attention,
         weights=grouping.groups,
-        attention=attention_by_layer(values),
-        moe=moe,
-        active_parameters=active_parameters(grouping.groups, moe, unknown),
+        attention=config.attention,
+        moe=config.moe,
+        active_parameters=active_parameters(grouping.groups, config.moe, unknown),
         draft_layers=grouping.draft_layers,
         draft_parameters=draft_parameters(grouping.groups),
-        weight_block=quantization.weight_block,
-        group_size=quantization.group_size,
-        kv_cache_quantization=quantization.kv_cache,
-        rope_scaling=rope_scaling(values),
+        weight_block=config.storage.weight_block,
+        group_size=config.storage.group_size,
+        kv_cache_quantization=config.storage.kv_cache,
+        rope_scaling=config.rope_scaling,
         generation_config=generation_config(seen.text(GENERATION_CONFIG)),
         tokenizer=tokenizer_kind(seen.file_names),
         remote_code=code,
     )
-    findings = (
-        *config_findings,
-        *_shard_findings(seen),
-        *index_findings(seen.index, headers),
-        *code_findings,
-        *_tokenizer(seen, model),
-    )
-    return Inspection(model, gathered(findings))
+    return model, code_findings
 
 
 def _unread(seen: DirectorySeen) -> str:
@@ -174,21 +186,20 @@ def _unread(seen: DirectorySeen) -> str:
     return f"{unread} weight files are missing or have no readable header" if unread else ""
 
 
-def _config(seen: DirectorySeen) -> tuple[HfConfig, Mapping[str, Any], tuple[Finding, ...]]:
-    """Its facts, and config.json itself, which is empty where it cannot be read."""
+def _config(seen: DirectorySeen) -> tuple[HfConfig, tuple[Finding, ...]]:
     file = next((file for file in seen.texts if file.name == CONFIG), None)
     if file is None:
         what = f"there is no {CONFIG}: no engine can tell what model this is"
         finding = Finding("config.missing", Severity.BLOCK, CONFIG, what, _listing(seen.file_names), get_again(CONFIG))
-        return no_config(f"there is no {CONFIG}"), {}, (finding,)
+        return no_config(f"there is no {CONFIG}"), (finding,)
     try:
         if file.fault:
             raise ValueError(file.fault)
-        return read_config(file.text, seen.text(QUANT_CONFIG)), json_object(file.text), ()
+        return read_config(file.text, seen.text(QUANT_CONFIG)), ()
     except ValueError as error:
         what = f"{CONFIG} cannot be read"
         finding = Finding("config.unreadable", Severity.BLOCK, CONFIG, what, str(error), get_again(CONFIG))
-        return no_config(f"{what}: {error}"), {}, (finding,)
+        return no_config(f"{what}: {error}"), (finding,)
 
 
 def _shard_findings(seen: DirectorySeen) -> tuple[Finding, ...]:

@@ -50,7 +50,7 @@ class Ground:
 def preflight(plan: Plan, ground: Ground) -> tuple[Finding, ...]:
     """Every obstacle at once: the checkpoint's own first, then the engine, the port, memory, disks and limits."""
     return (
-        *ground.model_findings,
+        *_model(ground.model_findings),
         *_engine(ground.engine),
         *_port(ground),
         *(_gpus(plan, ground) if plan.gpus else _ram(plan, ground)),
@@ -58,6 +58,16 @@ def preflight(plan: Plan, ground: Ground) -> tuple[Finding, ...]:
         *_shm(ground.machine),
         *_open_files(ground.machine),
     )
+
+
+def _model(findings: tuple[Finding, ...]) -> Iterator[Finding]:
+    """What inspecting said. A plan can be made from config.json alone; nothing can be loaded from it."""
+    for finding in findings:
+        if finding.code != "weights.none":
+            yield finding
+            continue
+        what = f"there are no weights in {finding.subject} to load"
+        yield Finding("weights.none", Severity.BLOCK, finding.subject, what, finding.seen, finding.do)
 
 
 def _engine(engine: EngineFacts) -> Iterator[Finding]:
