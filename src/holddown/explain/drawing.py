@@ -1,6 +1,10 @@
 """Tables and bars as plain text: they read the same on a terminal and in a file."""
 
+import textwrap
 from collections.abc import Sequence
+
+WIDTH = 100
+"""Columns that a terminal is taken to have; a pipe gets the same, so that what is copied reads the same."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _FILLS = "█▓▒░▞▚▤▥"
@@ -33,3 +37,17 @@ def stacked(parts: Sequence[tuple[str, int]], total: int, width: int) -> tuple[s
         cells[cells.index(max(cells))] -= 1
     fills = [_FILLS[index % len(_FILLS)] for index in range(len(parts))]
     return "".join(fill * count for fill, count in zip(fills, cells, strict=True)).ljust(width), fills
+
+
+def wrapped(label: str, text: str, indent: int = 0) -> list[str]:
+    """`label` and `text` in lines of at most WIDTH columns, the further ones under the text's beginning. What cannot be
+    broken, a path or a command, stays whole."""
+    first = " " * indent + label
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]

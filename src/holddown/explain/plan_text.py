@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 
 from holddown.base.evidence import Known
 from holddown.base.units import count_text, size_text
-from holddown.explain.drawing import columns, stacked
-from holddown.launch.spec import LaunchSpec
+from holddown.explain.drawing import columns, stacked, wrapped
+from holddown.facts.workload import Workload
+from holddown.launch.spec import EnvVar, LaunchSpec
 from holddown.plan.estimate import Estimate
 from holddown.plan.memory import MemoryBudget
 from holddown.plan.plan import Figures, NoPlan, Plan, Rejected, Setting
 
-_BAR = 60
+_BAR = 72
 _RIGHT = frozenset({1, 2, 3, 4, 5})
 
 
@@ -21,38 +22,52 @@ def plan_text(plan: Plan, spec: LaunchSpec) -> str:
         _head(plan, spec),
         _memory(plan),
         _candidates(plan),
-        ["settings", *(f"  {line}" for setting in plan.settings for line in setting_lines(setting))],
+        ["settings", *(line for setting in plan.settings for line in setting_lines(setting, indent=2))],
     ]
-    if spec.env:
-        env = (f"  {each.name}={each.value}\n      because {each.because}" for each in spec.env)
-        blocks.append(["environment", *env])
+    of_settings = {setting.name for setting in plan.settings}
+    env = [each for each in spec.env if each.name not in of_settings]
+    if env:
+        blocks.append(["environment", *(line for each in env for line in _variable(each))])
     blocks.append(["command", f"  {command_text(spec)}"])
     return "\n".join(line for block in blocks for line in block)
+
+
+def _variable(each: EnvVar) -> list[str]:
+    return [f"  {each.name}={each.value}", *wrapped("because ", each.because, 6)]
 
 
 def _head(plan: Plan, spec: LaunchSpec) -> list[str]:
     where = f"{plan.parallelism.text} on GPU {','.join(map(str, plan.gpus))}" if plan.gpus else "the CPU"
     why = f": {plan.parallelism_because}" if plan.parallelism_because else ""
-    lines = [
-        f"engine    {plan.engine}: {plan.engine_because}",
-        f"on        {where}{why}",
+    return [
+        *wrapped("engine    ", f"{plan.engine}: {plan.engine_because}"),
+        *wrapped("on        ", where + why),
         f"address   {spec.base_url}/v1" + (", with an API key" if spec.secrets else ""),
+        *_speed(plan),
     ]
-    return [*lines, *_speed(plan)]
 
 
 def _speed(plan: Plan) -> Iterator[str]:
     if not isinstance(plan.speed, Known):
-        yield f"speed     not predicted: {plan.speed.why}"
+        yield from wrapped("speed     ", f"not predicted: {plan.speed.why}")
         return
     speed, load = plan.speed.value, plan.workload
-    users = f"{load.concurrency} users" if load.concurrency else "as many users as fit"
     yield (
-        f"speed     one user {_band(speed.single_stream_tok_s)} tok/s; {users} {_band(speed.throughput_tok_s)} tok/s "
-        f"({load.name}: {load.input_tokens} tokens in, {load.output_tokens} out)"
+        f"speed     one user {_band(speed.single_stream_tok_s)} tok/s; "
+        f"{_users(load)} {_band(speed.throughput_tok_s)} tok/s"
     )
-    shares = ", ".join(f"{share.fraction:.0%} {share.name}" for share in speed.dominated_by[:3])
-    yield f"          first token after {_band(speed.ttft_ms)} ms; a decode step is {shares}"
+    yield (
+        f"          {load.name}: {load.input_tokens} tokens in, {load.output_tokens} out; first token after "
+        f"{_band(speed.ttft_ms)} ms"
+    )
+    shares = ", ".join(f"{share.fraction:.0%} {share.name.replace('_', ' ')}" for share in speed.dominated_by[:4])
+    yield f"          a decode step is {shares}"
+
+
+def _users(load: Workload) -> str:
+    if load.rate:
+        return f"{load.rate:g} requests/s"
+    return f"{load.concurrency} users" if load.concurrency else "as many users as fit"
 
 
 def _band(estimate: Estimate) -> str:
@@ -109,32 +124,47 @@ def _candidates(plan: Plan) -> Iterator[str]:
     fitting = [each for each in plan.rejected if each.figures]
     if fitting or plan.alternatives:
         yield "candidates"
-        yield from (f"  {line}" for line in columns([_HEADER, *_rows(plan, fitting)], _RIGHT))
+        rows = list(_rows(plan, fitting))
+        yield from (f"  {line}" for line in columns([_HEADER, *rows[:_ROWS]], _RIGHT))
+        if len(rows) > _ROWS:
+            yield f"  and {len(rows) - _ROWS} more that fit (--json has them)"
     limits = [each for each in plan.rejected if not each.figures]
     if limits:
         yield "not taken"
-        yield from (f"  {line}" for line in rejected_lines(limits))
+        yield from rejected_lines(limits, indent=2)
 
 
 _HEADER = ("SPLIT", "GPUS", "WEIGHTS", "KV TOKENS", "1 USER", "ALL USERS", "")
+_ROWS = 9
 
 
 def _rows(plan: Plan, fitting: list[Rejected]) -> Iterator[tuple[str, ...]]:
     yield _row(plan.parallelism.text, plan.parallelism.world_size, _own(plan), "taken")
     for other in plan.alternatives:
         gpus = other.replicas * other.parallelism.world_size
-        yield _row(other.text, gpus, other.figures, "the next best of another kind")
+        yield _row(other.text, gpus, other.figures, _note(plan, other.figures) or "another way")
     offered = {other.text for other in plan.alternatives}
     for each in fitting:
         if each.candidate not in offered and each.figures and each.parallelism:
-            yield _row(each.candidate, each.parallelism.world_size, each.figures, each.why)
+            yield _row(each.candidate, each.parallelism.world_size, each.figures, _note(plan, each.figures))
+
+
+def _note(plan: Plan, figures: Figures) -> str:
+    """What it has less of, or more, than the plan."""
+    own = _own(plan)
+    if figures.context and own.context and figures.context < own.context:
+        return f"context {figures.context}"
+    if figures.throughput_tok_s and own.throughput_tok_s:
+        return f"{figures.throughput_tok_s / own.throughput_tok_s:.2f} x"
+    return ""
 
 
 def _own(plan: Plan) -> Figures:
+    context = plan.setting("max-model-len")
     speed = plan.speed.value if isinstance(plan.speed, Known) else None
     return Figures(
         max((budget.weights_bytes for budget in plan.per_gpu), default=plan.budget.weights_bytes),
-        0,
+        int(context.value) if context and context.value.isdecimal() else 0,
         plan.kv_cache.tokens if plan.kv_cache else 0,
         speed.single_stream_tok_s.value if speed else None,
         speed.throughput_tok_s.value if speed else None,
@@ -156,27 +186,28 @@ def _row(split: str, gpus: int, figures: Figures, what: str) -> tuple[str, ...]:
     )
 
 
-def setting_lines(setting: Setting) -> list[str]:
+def setting_lines(setting: Setting, indent: int = 0) -> list[str]:
     """The flag, its because with its source, and what else could be said."""
-    name = setting.name if setting.name.isupper() else f"--{setting.name}"
-    lines = [f"{name} {setting.value}", f"    because {setting.because}", f"    from    {setting.source}"]
-    if setting.alternative:
-        lines.append(f"    else    {setting.alternative}")
-    return lines
+    is_variable = setting.name.isupper()
+    flag = f"{setting.name}={setting.value}" if is_variable else f"--{setting.name} {setting.value}"
+    lines = [" " * indent + flag, *wrapped("because ", setting.because, indent + 4)]
+    lines += wrapped("from    ", str(setting.source), indent + 4)
+    return lines + (wrapped("else    ", setting.alternative, indent + 4) if setting.alternative else [])
 
 
-def rejected_lines(rejected: Iterable[Rejected]) -> list[str]:
-    """One line for each limit, with all the candidates that it bound."""
+def rejected_lines(rejected: Iterable[Rejected], indent: int = 0) -> list[str]:
+    """One entry for each limit, with all the candidates that it bound."""
     names: dict[str, list[str]] = {}
     for each in rejected:
         names.setdefault(each.why, []).append(each.candidate)
-    return [f"{', '.join(bound)}: {why}" for why, bound in names.items()]
+    return [line for why, bound in names.items() for line in wrapped("", f"{', '.join(bound)}: {why}", indent)]
 
 
 def no_plan_text(no: NoPlan) -> str:
-    lines = [f"no plan: {no.what}", *(f"  {line}" for line in rejected_lines(no.rejected))]
-    first, *further = no.do.splitlines()
-    return "\n".join([*lines, f"  do:   {first}", *(f"        {line}" for line in further)])
+    lines = [*wrapped("", f"no plan: {no.what}"), *rejected_lines(no.rejected, indent=2)]
+    labels = ["do:   ", *(["      "] * no.do.count("\n"))]
+    remedies = zip(labels, no.do.splitlines(), strict=True)
+    return "\n".join([*lines, *(line for label, text in remedies for line in wrapped(label, text, 2))])
 
 
 def command_text(spec: LaunchSpec) -> str:

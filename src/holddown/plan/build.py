@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from holddown.base.evidence import Fact, Known, Unknown, derived, known_or
-from holddown.base.finding import Finding
 from holddown.facts.engine import version_key
 from holddown.facts.kv_cache import BF16, KvDtype
 from holddown.facts.machine import Gpu
@@ -94,7 +93,10 @@ class Build:
         # one rank alone has every head and the whole cache: what does not go there goes nowhere
         if not self._wish.kv_cache_dtype:
             findings += [each for each in self._kv(capability, Parallelism()).findings if each.blocks]
-        return tuple(Rejected(self.candidate.engine.ref, _sentence(each), each.code) for each in findings)
+        return tuple(
+            Rejected(self.candidate.engine.ref, f"{each.what} ({each.seen})", each.code, do=each.do)
+            for each in findings
+        )
 
     def _completed(self, fit: Fit, kv: KvAnswer) -> Fit:
         parsers: Parsers = parser_settings(self.model, self.candidate.facts)
@@ -137,8 +139,3 @@ class Build:
             return derived(speed, f"plan/speed: {made.source.where}")
 
         return speed_of
-
-
-def _sentence(finding: Finding) -> str:
-    do = f": {finding.do}" if finding.do else ""
-    return f"{finding.what}{do} ({finding.seen})"

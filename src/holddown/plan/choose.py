@@ -174,7 +174,8 @@ def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...], 
         known = ", ".join(each.candidate for each in rejected)
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
     other = "holddown node shows what there is; another build may know more: holddown engine install, engine add"
-    return NoPlan(f"no engine runs {model.name} here", rejected, do or other)
+    of_build = "\n".join(dict.fromkeys(each.do for each in rejected if each.do))
+    return NoPlan(f"no engine runs {model.name} here", rejected, do or of_build or other)
 
 
 def _is_called(ref: str, wished: str) -> bool:

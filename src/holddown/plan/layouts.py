@@ -6,13 +6,17 @@ from holddown.plan.parallelism import Parallelism
 
 
 def layouts(gpus: int, *, moe: bool, fixed: dict[str, int]) -> Iterator[Parallelism]:
-    """Every split over at most `gpus`, fewest GPUs first. fixed: sizes the user named, by `Parallelism` field.
+    """Splits over at most `gpus`, fewest GPUs first. fixed: sizes the user named, by `Parallelism` field.
 
-    Replicas inside one engine (data parallel) divide the experts of an MoE in any case, so there they come with expert
-    parallelism. Pipeline stages, replicas and a divided KV cache are not combined with one another unless asked for:
-    nothing is gained that one of them does not give.
+    Sizes are powers of two, or use all GPUs there are. Replicas inside one engine (data parallel) divide the experts
+    of an MoE in any case, so there they come with expert parallelism. Pipeline stages, replicas and a divided KV cache
+    are not combined with one another unless asked for: nothing is gained that one of them does not give.
     """
-    found = [split for split in _all(gpus, moe) if _kept(split, fixed) and _plain(split, fixed)]
+    found = [
+        split
+        for split in _all(gpus, moe)
+        if _kept(split, fixed) and _plain(split, fixed) and (fixed or _usual(split, gpus, moe))
+    ]
     yield from sorted(found, key=lambda split: (split.world_size, _order(split)))
 
 
@@ -43,6 +47,13 @@ def _plain(split: Parallelism, fixed: dict[str, int]) -> bool:
     return sum(size > 1 and name not in fixed for name, size in further.items()) <= 1
 
 
+def _usual(split: Parallelism, gpus: int, moe: bool) -> bool:
+    size = split.world_size
+    return (size == gpus or not size & (size - 1)) and (
+        not moe or split.data_parallel_size == 1 or split.expert_parallel_size > 1
+    )
+
+
 def _order(split: Parallelism) -> tuple[int, ...]:
     """Plain tensor parallelism first, then experts, replicas, a divided cache, stages."""
     return (
@@ -54,9 +65,8 @@ def _order(split: Parallelism) -> tuple[int, ...]:
 
 
 def kind(split: Parallelism) -> tuple[bool, ...]:
-    """Two splits of one kind differ in sizes only."""
+    """Two splits of one kind differ in sizes only; tensor parallelism goes with every other kind."""
     return (
-        split.tensor_parallel_size > 1,
         split.expert_parallel_size > 1,
         split.data_parallel_size > 1,
         split.decode_context_parallel_size > 1,

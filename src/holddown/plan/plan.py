@@ -43,6 +43,7 @@ class Rejected:
     """A candidate that was not taken (an engine build, a way to split the model), and the limit that bound it.
 
     code: dotted and stable. parallelism: None where an engine build as a whole was not taken. figures: of what fits.
+    do: what would change it, empty where nothing is known.
     """
 
     candidate: str
@@ -50,6 +51,7 @@ class Rejected:
     code: str = "engine"
     parallelism: Parallelism | None = None
     figures: Figures | None = None
+    do: str = ""
 
 
 @dataclass(frozen=True, slots=True)

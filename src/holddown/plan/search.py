@@ -16,9 +16,9 @@ from holddown.plan.plan import Alternative, Figures, Rejected
 _WORTH_TWICE_THE_GPUS = 1.2
 """How much faster a plan on twice as many GPUs must be to be taken: less is within the prediction's own error."""
 _ENOUGH_CONTEXT = 32768
-_SAME = 1.03
-"""Two predictions closer than this are equal: the plainer split is taken."""
-_ALTERNATIVES = 3
+_SAME = 1.15
+"""Two predictions closer than this are equal, as their error is larger: the plainer split is taken."""
+_ALTERNATIVES = 4
 _ROUNDS = 12
 
 SpeedOf = Callable[[Option, int], Fact[Speed]]
@@ -226,10 +226,10 @@ def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of
     offered = [Alternative(each.option.parallelism, 1, _figures(each)) for each in others if _meets(terms, each.option)]
     offered += list(_replicas(terms, [best, *others], speed_of))
     offered.sort(key=lambda each: -(each.figures.throughput_tok_s or 0))
-    kinds = {(kind(best.option.parallelism), 1, best.option.parallelism.world_size)}
+    kinds = {(kind(best.option.parallelism), False)}
     kept: list[Alternative] = []
     for each in offered:
-        this = (kind(each.parallelism), each.replicas, each.parallelism.world_size)
+        this = (kind(each.parallelism), each.replicas > 1)
         if this not in kinds:
             kinds.add(this)
             kept.append(each)
