@@ -78,16 +78,18 @@ def header_groups(kinds: Iterable[TensorKind], quantization: Quantization, draft
     modules = _modules(kinds, numbers)
     groups: list[WeightGroup] = []
     faults: list[str] = []
-    layers: set[int] = set()
+    layers: dict[bool, set[int]] = {False: set(), True: set()}
     for (pattern, in_draft), module in modules.items():
         where = _place(pattern, module, in_draft)
         if where.component is Component.MTP:
-            layers.update(_layers(module, in_draft))
+            layers[pattern.endswith(".eh_proj")].update(_layers(module, in_draft))
         for stored, total in _sums(module, quantization, faults).items():
             groups.append(WeightGroup(pattern, *_both(where), stored, total.count, total.parameters, total.size_bytes))
     order = list(Component)
     groups.sort(key=lambda group: (order.index(group.component), group.module, group.format))
-    return Grouping(tuple(groups), len(layers), faults[0] if faults else "")
+    # a draft layer joins embedding and hidden state, where it has a projection of its own for that; Nemotron's is of
+    # two numbered blocks, and one of them joins
+    return Grouping(tuple(groups), len(layers[True] or layers[False]), faults[0] if faults else "")
 
 
 def draft_by_name(names: Iterable[str]) -> set[int]:
