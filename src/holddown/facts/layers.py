@@ -77,19 +77,27 @@ def read_layers(config: Mapping[str, Any]) -> tuple[Layer, ...]:
     """One for each layer, draft layers left out. Raises: MissingKeyError, NotUnderstoodError."""
     prefix, values = language_part(config)
     keys = Keys(values, prefix)
-    if keys.items("block_configs"):
-        return tuple(_searched(keys, block) for block in keys.items("block_configs"))
+    blocks = keys.items("block_configs")
+    if blocks:
+        _bounded(keys, "block_configs", len(blocks))
+        return tuple(_searched(keys, block) for block in blocks)
     pattern = _mixer_pattern(keys)
     if pattern:
+        _bounded(keys, "hybrid_override_pattern", len(pattern))
         return tuple(_one_mixer(keys, kind) for kind in pattern)
     count = keys.size(*_LAYERS)
-    if count > _MOST_LAYERS:
-        raise NotUnderstoodError(f"config.json {prefix}num_hidden_layers is {count}")
+    _bounded(keys, "num_hidden_layers", count)
     attention, feed_forward = _attention_rule(keys, count), _feed_forward_rule(keys, count)
     return tuple(replace(feed_forward(number), attention=attention(number)) for number in range(count))
 
 
-_MOST_LAYERS = 10_000
+# Far beyond any model. A file that claims more is damaged, and is not given the memory to list them.
+_MOST_LAYERS, _MOST_EXPERTS = 10_000, 100_000
+
+
+def _bounded(keys: Keys, name: str, count: int) -> None:
+    if count > _MOST_LAYERS:
+        raise NotUnderstoodError(f"config.json {keys.prefix}{name} means {count} layers")
 
 
 def merge_attention(kinds: Iterable[Attention | None]) -> tuple[Attention, ...]:
@@ -438,8 +446,10 @@ def _numbered(keys: Keys, count: int) -> list[int]:
 
 def _moe(keys: Keys) -> Moe:
     """One layer's experts."""
-    width = keys.size("moe_intermediate_size", "intermediate_size")
-    return Moe(1, keys.size(*_EXPERTS), keys.size(*_TOP_K), width, _shared_width(keys, width))
+    width, experts = keys.size("moe_intermediate_size", "intermediate_size"), keys.size(*_EXPERTS)
+    if experts > _MOST_EXPERTS:
+        raise NotUnderstoodError(f"config.json {keys.prefix}has {experts} experts")
+    return Moe(1, experts, min(keys.size(*_TOP_K), experts), width, _shared_width(keys, width))
 
 
 def _shared_width(keys: Keys, width: int) -> int:

@@ -79,17 +79,23 @@ def shapes(config_text: str | bytes, quant_text: str | bytes | None = None) -> S
         why = Unknown("the sizes in config.json are beyond any model")
         return Shapes(why, why, why)
     source = "the shapes that config.json gives"
-    weights: Fact[tuple[WeightGroup, ...]] = Unknown(model.quantization.not_understood)
-    if not model.quantization.not_understood:
-        weights = derived(_weight_groups(model), source)
     return Shapes(
-        weights,
+        _weights(model, source),
         derived(parameters, source),
         derived(active, f"{source}, chosen experts only"),
         drafted,
         draft_count(model.decoder),
         model.notes,
     )
+
+
+def _weights(model: _Model, source: str) -> Fact[tuple[WeightGroup, ...]]:
+    if model.quantization.not_understood:
+        return Unknown(model.quantization.not_understood)
+    try:
+        return derived(_weight_groups(model), source)
+    except ValueError as error:
+        return Unknown(str(error))
 
 
 def tensor_rows(config_text: str | bytes, quant_text: str | bytes | None = None) -> tuple[TensorRow, ...]:

@@ -65,7 +65,7 @@ def stored_tensors(scheme: Scheme, shape: Shape, dtype: str) -> tuple[StoredTens
     """The weight's own tensor first. shape: (out, in), or (experts, out, in) for gpt-oss. dtype: of the unquantised.
 
     Source: the writers themselves: compressed-tensors 0.17, ModelOpt 0.45's export, transformers' FP8 and MXFP4
-    integrations, AutoAWQ, GPTQModel, bitsandbytes' QuantState.
+    integrations, AutoAWQ, GPTQModel, bitsandbytes' QuantState. Raises: ValueError.
     """
     match scheme.layout:
         case Layout.COMPRESSED_TENSORS:
@@ -178,6 +178,8 @@ def _deepseek_v4(scheme: Scheme, shape: Shape) -> tuple[StoredTensor, ...]:
 
 def _gpt_oss(shape: Shape) -> tuple[StoredTensor, ...]:
     """All experts of a layer in one tensor, 32 values to 16 bytes and one scale."""
+    if len(shape) != len(("experts", "out", "in")):
+        raise ValueError("holddown has no rule for MXFP4 experts that lie apart from each other")
     experts, out, features = shape
     groups = _groups(features, 32)
     return (

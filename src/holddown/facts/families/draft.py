@@ -8,14 +8,21 @@ from holddown.facts.attention import CompressedAttention, LinearAttention, Slidi
 from holddown.facts.families.decoder import Decoder, hyper_head, layer_modules
 from holddown.facts.families.family import Draft
 from holddown.facts.families.module import Module, linear, norm, under
+from holddown.facts.hf_keys import Keys, NotUnderstoodError
 from holddown.facts.layers import Layer
+
+_MOST_DRAFT_LAYERS = 1000
 
 
 def draft_count(decoder: Decoder) -> int:
-    """How many MTP layers the checkpoint holds."""
+    """How many MTP layers the checkpoint holds. Raises: NotUnderstoodError."""
     if decoder.family.draft is Draft.NONE:
         return 0
-    return decoder.keys.size_or(decoder.family.draft_default, "num_nextn_predict_layers", "mtp_num_hidden_layers")
+    keys, default = decoder.keys, decoder.family.draft_default
+    count = keys.size_or(default, "num_nextn_predict_layers", "mtp_num_hidden_layers")
+    if count > _MOST_DRAFT_LAYERS or len(_nemotron_kinds(keys)) > _MOST_DRAFT_LAYERS:
+        raise NotUnderstoodError(f"config.json {keys.prefix}has {count} MTP layers")
+    return count
 
 
 def draft_modules(decoder: Decoder) -> Iterator[Module]:
@@ -136,10 +143,7 @@ def _nemotron(decoder: Decoder) -> Iterator[Module]:
 
     Source: vLLM's nemotron_h_mtp.py.
     """
-    keys = decoder.keys
-    kinds = keys.text("mtp_hybrid_override_pattern") or "".join(
-        {"attention": "*", "moe": "E"}.get(str(kind), "") for kind in keys.items("mtp_layers_block_type")
-    )
+    kinds = _nemotron_kinds(decoder.keys)
     like = {
         "*": next((layer for layer in decoder.layers if _is_attention(layer)), None),
         "E": next((layer for layer in decoder.layers if layer.moe is not None), None),
@@ -153,6 +157,13 @@ def _nemotron(decoder: Decoder) -> Iterator[Module]:
             yield from under("mtp.layers.*.", _joined(decoder), (number,))
         if number == len(kinds) - 1:
             yield norm("mtp.layers.*.final_layernorm", decoder.hidden).under("", (number,))
+
+
+def _nemotron_kinds(keys: Keys) -> str:
+    """The pattern, which later configs spell out in `mtp_layers_block_type`."""
+    letters = {"attention": "*", "moe": "E"}
+    spelled = "".join(letters.get(str(kind), "") for kind in keys.items("mtp_layers_block_type"))
+    return keys.text("mtp_hybrid_override_pattern") or spelled
 
 
 def _is_attention(layer: Layer) -> bool:

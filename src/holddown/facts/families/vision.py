@@ -4,30 +4,36 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from holddown.facts.families.module import Module, bare, linear, norm, under
-from holddown.facts.hf_keys import Keys, language_part
+from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
 
 
 def vision_modules(config: Mapping[str, Any]) -> tuple[tuple[Module, ...], str]:
     """The tower and what joins it to the language model; beside it a note where there is more than was counted.
 
-    Raises: MissingKeyError.
+    Raises: MissingKeyError, NotUnderstoodError.
     """
     prefix, part = language_part(config)
-    vision, top = Keys(config).part("vision_config"), config.get("model_type")
+    vision, top = Keys(config).part("vision_config"), Keys(config).text("model_type")
     if vision is None:
         billions = config.get("vision_params_billion")
         if prefix and (billions or top in _TOWERS):
             return (), "config.json has no vision_config: a vision tower is not counted"
         return (), ""
-    build = _TOWERS.get(top) if isinstance(top, str) else None
+    build = _TOWERS.get(top)
     if build is None:
-        return (), f"holddown does not know the vision tower of {str(top)[:60]!r}: it is not counted"
+        return (), f"holddown does not know the vision tower of {top[:60]!r}: it is not counted"
     hidden = Keys(part, prefix).size("hidden_size")
     return tuple(build(vision, Keys(config), hidden)), ""
 
 
+_MOST_LAYERS = 1000
+
+
 def _span(keys: Keys, *names: str) -> tuple[int, ...]:
-    return tuple(range(min(keys.size(*names), 1000)))
+    count = keys.size(*names)
+    if count > _MOST_LAYERS:
+        raise NotUnderstoodError(f"config.json {keys.prefix}{names[0]} is {count}")
+    return tuple(range(count))
 
 
 def _qwen3_vl(vision: Keys, _top: Keys, hidden: int) -> Iterator[Module]:
@@ -74,8 +80,9 @@ def _moonvit(vision: Keys, _top: Keys, hidden: int) -> Iterator[Module]:
     yield Module("vision_tower.patch_embed.proj", (width, 3, patch, patch), bias=patch_bias)
     grid = vision.size("init_pos_emb_height"), vision.size("init_pos_emb_width"), width
     yield Module("vision_tower.patch_embed.pos_emb", grid)
-    kernel = vision.items("merge_kernel_size")
-    merged = vision.size_or(width, "mm_hidden_size") * (kernel[0] * kernel[1] if kernel == (2, 2) else 4)
+    if vision.items("merge_kernel_size") not in ((), (2, 2)):
+        raise NotUnderstoodError(f"config.json {vision.prefix}merge_kernel_size is not [2, 2]")
+    merged = 4 * vision.size_or(width, "mm_hidden_size")
     out = vision.size_or(hidden, "text_hidden_size")
     second = vision.text("mm_projector_type") == "patchmergerv2"
     yield linear("mm_projector.proj.*", merged, merged, not second).under("", (0,))
