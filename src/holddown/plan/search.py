@@ -13,7 +13,7 @@ from holddown.plan.option import Option, Terms, option
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Alternative, Figures, Rejected
 
-_WORTH_TWICE_THE_GPUS = 1.2
+_WORTH_TWICE_THE_GPUS = 1.25
 """How much faster a plan on twice as many GPUs must be to be taken: less is within the prediction's own error."""
 _ENOUGH_CONTEXT = 32768
 _SAME = 1.15
