@@ -1,6 +1,7 @@
 """Which of the registered builds runs this checkpoint here, and how."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from packaging.version import Version
 
