@@ -15,13 +15,12 @@ from holddown.facts.attention import (
     SlidingWindow,
     SparseMla,
 )
+from holddown.facts.experts import FeedForward, feed_forward_rule, read_experts
 from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
 from holddown.facts.model import Moe
 
 GATED_DELTA_NET, KIMI_DELTA, MAMBA2 = "gated_delta_net", "kimi_delta_attention", "mamba2"
 
-_EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-_TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_top_k", "experts_per_token", "top_k_experts")
 _KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "multi_query_group_num")
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
@@ -87,12 +86,16 @@ def read_layers(config: Mapping[str, Any]) -> tuple[Layer, ...]:
         return tuple(_one_mixer(keys, kind) for kind in pattern)
     count = keys.size(*_LAYERS)
     _bounded(keys, "num_hidden_layers", count)
-    attention, feed_forward = _attention_rule(keys, count), _feed_forward_rule(keys, count)
-    return tuple(replace(feed_forward(number), attention=attention(number)) for number in range(count))
+    attention, feed_forward = _attention_rule(keys, count), feed_forward_rule(keys, count)
+    return tuple(_both(attention(number), feed_forward(number)) for number in range(count))
+
+
+def _both(attention: Attention, feed_forward: FeedForward) -> Layer:
+    return Layer(attention, feed_forward.dense_width, feed_forward.moe)
 
 
 # Far beyond any model. A file that claims more is damaged, and is not given the memory to list them.
-_MOST_LAYERS, _MOST_EXPERTS = 10_000, 100_000
+_MOST_LAYERS = 10_000
 
 
 def _bounded(keys: Keys, name: str, count: int) -> None:
@@ -155,7 +158,7 @@ def _one_mixer(keys: Keys, kind: str) -> Layer:
     if kind == "*":
         return Layer(_full(keys))
     if kind == "E":
-        return Layer(None, moe=_moe(keys))
+        return Layer(None, moe=read_experts(keys))
     if kind == "-":
         return Layer(None, dense_width=keys.size("intermediate_size"))
     raise NotUnderstoodError(f"config.json {keys.prefix}hybrid_override_pattern has {kind!r}")
@@ -386,83 +389,3 @@ def _kimi_delta(linear: Keys) -> LinearAttention:
     heads, dim = linear.size("num_heads"), linear.size("head_dim")
     kept = (linear.size("short_conv_kernel_size") - 1) * 3 * heads * dim * 2
     return LinearAttention(1, KIMI_DELTA, heads, heads * dim * dim * 4 + kept)
-
-
-# --- feed forward
-
-
-def _feed_forward_rule(keys: Keys, count: int) -> Callable[[int], Layer]:
-    if not keys.size_or(0, *_EXPERTS) or not keys.flag("enable_moe_block", default=True):
-        return lambda number: Layer(None, dense_width=_dense_width(keys))
-    moe = _moe(keys)
-    if keys.flag("enable_moe_block"):  # Gemma 4
-        return lambda number: Layer(None, dense_width=_dense_width(keys), moe=moe)
-    sparse = _sparse_layers(keys, count)
-    return lambda number: Layer(None, moe=moe) if number in sparse else Layer(None, dense_width=_dense_width(keys))
-
-
-def _dense_width(keys: Keys) -> int:
-    return keys.size("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size", "n_inner", "ffn_dim")
-
-
-def _sparse_layers(keys: Keys, count: int) -> frozenset[int]:
-    """The layers with routed experts.
-
-    Source: GLM's `mlp_layer_types`, MiMo's and MiniMax-M3's `moe_layer_freq` as a list, Step's `moe_layers_enum`,
-    Llama 4's `moe_layers` and `interleave_moe_layer_step`, Qwen's `decoder_sparse_step` and `mlp_only_layers`,
-    DeepSeek's `first_k_dense_replace` with `moe_layer_freq`; as in transformers' and vLLM's models.
-    """
-    types, freq = keys.items("mlp_layer_types"), keys.items("moe_layer_freq")
-    if types:
-        return frozenset(number for number, kind in enumerate(types[:count]) if kind in ("sparse", "moe"))
-    if freq:
-        return frozenset(number for number, on in enumerate(freq[:count]) if on)
-    if keys.values.get("moe_layers_enum") is not None:
-        return frozenset(_numbered(keys, count))
-    if keys.items("moe_layers"):
-        return frozenset(number for number in keys.items("moe_layers") if type(number) is int)
-    step = keys.size_or(1, "interleave_moe_layer_step", "decoder_sparse_step")
-    only = keys.items("mlp_only_layers")
-    first, every = keys.size_or(0, "first_k_dense_replace"), keys.size_or(1, "moe_layer_freq")
-    return frozenset(
-        number
-        for number in range(count)
-        if (number + 1) % step == 0 and number not in only and number >= first and number % every == 0
-    )
-
-
-def _numbered(keys: Keys, count: int) -> list[int]:
-    """`3,4,5` or `3..44`."""
-    text = str(keys.values["moe_layers_enum"])
-    found: list[int] = []
-    try:
-        for piece in text.split(","):
-            first, _, last = piece.strip().partition("..")
-            found.extend(range(int(first), min(int(last or first), count - 1) + 1))
-    except ValueError as error:
-        raise NotUnderstoodError(f"config.json {keys.prefix}moe_layers_enum is {text[:40]!r}") from error
-    return found
-
-
-def _moe(keys: Keys) -> Moe:
-    """One layer's experts."""
-    width, experts = keys.size("moe_intermediate_size", "intermediate_size"), keys.size(*_EXPERTS)
-    if experts > _MOST_EXPERTS:
-        raise NotUnderstoodError(f"config.json {keys.prefix}has {experts} experts")
-    return Moe(1, experts, min(keys.size(*_TOP_K), experts), width, _shared_width(keys, width))
-
-
-def _shared_width(keys: Keys, width: int) -> int:
-    named = keys.size_or(
-        0,
-        "moe_shared_expert_intermediate_size",
-        "shared_expert_intermediate_size",
-        "share_expert_dim",
-        "shared_intermediate_size",
-    )
-    if named:
-        return named
-    if keys.text("model_type") == "llama4_text":
-        # one in every layer with experts, of the experts' width. Source: transformers' Llama4TextMoe
-        return keys.size("intermediate_size")
-    return width * keys.size_or(0, "n_shared_experts", "num_shared_experts")

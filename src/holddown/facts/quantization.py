@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
+from holddown.base.evidence import Fact, Unknown, derived, from_file
 from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
 from holddown.facts.json_object import json_object
 from holddown.facts.name_lists import NameList
@@ -337,8 +337,3 @@ def _bitsandbytes(said: Keys) -> Quantization:
     ignored = _names(said.items("llm_int8_skip_modules"))
     left_alone = _LEFT_ALONE | {Component.HEAD}
     return Quantization(_UNSET, _UNSET, groups=(_Group(scheme, _NONE, True),), ignored=ignored, left_alone=left_alone)
-
-
-def is_quantized(quantization: Quantization) -> bool:
-    """Whether it is known that something is stored otherwise than trained."""
-    return isinstance(quantization.method, Known) and quantization.method.value != "none"

@@ -18,7 +18,8 @@ _DEEPSEEK = {
     "model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
     "num_attention_heads": 4, "kv_lora_rank": 32, "q_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
     "v_head_dim": 8, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1,
-    "moe_intermediate_size": 32, "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "vocab_size": 100, "torch_dtype": "bfloat16",
+    "moe_intermediate_size": 32, "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "vocab_size": 100,
+    "torch_dtype": "bfloat16",
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The tensors of a whole language model: embedding, layers, last norm and head."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from holddown.facts.attention import CompressedAttention
@@ -148,7 +148,3 @@ def hyper_head(keys: Keys) -> Iterator[Module]:
 def keeps_experts_together(decoder: Decoder) -> bool:
     """Whether the checkpoint as trained has all experts of a layer in one tensor."""
     return decoder.family.fused is not Fused.EACH
-
-
-def with_split_experts(decoder: Decoder, split_experts: bool) -> Decoder:
-    return replace(decoder, split_experts=split_experts)
