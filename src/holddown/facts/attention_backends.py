@@ -137,10 +137,14 @@ class BackendAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AttentionBackends:
-    """All backends of a build and the orders in which it tries them."""
+    """The backends of a build that run on the CPU or say on which GPUs, and the orders in which it tries them.
+
+    others: names of those that are never tried by themselves and do not say.
+    """
 
     backends: tuple[AttentionBackend, ...]
     orders: tuple[BackendOrder, ...]
+    others: tuple[str, ...] = ()
 
     def named(self, name: str) -> AttentionBackend | None:
         return next((backend for backend in self.backends if backend.name == name), None)

@@ -27,13 +27,13 @@ from holddown.facts.static_values import (
     AnyOf,
     Capability,
     Class,
+    Comparison,
     Config,
     Function,
     Guard,
     Module,
     Names,
     Opaque,
-    Test,
     unknown,
 )
 
@@ -123,19 +123,22 @@ def read_attention_backends(read: ReadModule, kv_cache_dtypes: Sequence[str], wh
     orders = list(_orders(source, priorities))
     tried = {name for order in orders for name in order.backends}
     on_cpu = _cpu_names(source)
-    backends = []
+    backends, others = [], []
     for name, path in _members(registry.node):
         module, _, class_name = path.rpartition(".")
         owner = source.find(module, class_name)
         if isinstance(owner, Class) and (name in tried or name in on_cpu or _names_gpus(source, owner)):
             capabilities = (CPU,) if name in on_cpu else tuple(_GPUS)
             backends.append(_backend(source, name, owner, kv_cache_dtypes, capabilities))
+        else:
+            others.append(name)
     by_name = {backend.name: backend for backend in backends}
     for is_mla in (False, True):
         names = tuple(name for name in on_cpu if name in by_name and by_name[name].is_mla == is_mla)
         orders.append(BackendOrder(is_mla, (CPU,), None, None, None, names))
     return from_file(
-        AttentionBackends(tuple(backends), tuple(orders)), f"{where}: v1/attention/backends, platforms/cuda.py"
+        AttentionBackends(tuple(backends), tuple(orders), tuple(others)),
+        f"{where}: v1/attention/backends, platforms/cuda.py",
     )
 
 
@@ -300,7 +303,7 @@ def _requirements(guard: Guard) -> tuple[Requirement, ...]:
     tests = guard.condition.tests if isinstance(guard.condition, AnyOf) else (guard.condition,)
     found = []
     for test in tests:
-        if not isinstance(test, Test):
+        if not isinstance(test, Comparison):
             return ()
         if test.relation == "missing":
             found.append(Requirement(test.field, "there", (), guard.reason))

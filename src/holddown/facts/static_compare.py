@@ -8,12 +8,12 @@ from typing import Any
 from holddown.facts.static_values import (
     AnyOf,
     Class,
+    Comparison,
     Config,
     ConfigField,
     Function,
     Module,
     Opaque,
-    Test,
     Value,
     unknown,
 )
@@ -52,14 +52,14 @@ def comparison(op: type[ast.cmpop], left: Value, right: Value, node: ast.Compare
     relation, compute = _COMPARE[op]
     if isinstance(left, ConfigField):
         if right is None:
-            return Test(left.name, "missing" if relation == "==" else "there", ())
+            return Comparison(left.name, "missing" if relation == "==" else "there", ())
         values = tuple(right) if isinstance(right, list | tuple) else (right,)
         if any(isinstance(each, Opaque | ConfigField) for each in values):
             return Opaque(ast.unparse(node))
-        return Test(left.name, relation, values)
+        return Comparison(left.name, relation, values)
     if isinstance(left, tuple) and isinstance(right, tuple) and relation == "!=" and any(map(unknown, left)):
         parts = [comparison(op, *pair, node) for pair in zip(left, right, strict=False)]
-        tests = [part for part in parts if isinstance(part, Test)]
+        tests = [part for part in parts if isinstance(part, Comparison)]
         return AnyOf(tuple(tests)) if len(tests) == len(left) == len(right) else Opaque(ast.unparse(node))
     if isinstance(left, Config | Class | Function | Module) and right is None:
         return relation == "!="
@@ -73,12 +73,12 @@ def comparison(op: type[ast.cmpop], left: Value, right: Value, node: ast.Compare
 
 def negated(value: Value, node: ast.expr) -> Value:
     match value:
-        case Test(field=name, relation="missing"):
-            return Test(name, "there", ())
-        case Test(field=name, relation="there"):
-            return Test(name, "missing", ())
-        case Test(field=name, relation=relation, values=values):
-            return Test(name, _NEGATED[relation], values)
+        case Comparison(field=name, relation="missing"):
+            return Comparison(name, "there", ())
+        case Comparison(field=name, relation="there"):
+            return Comparison(name, "missing", ())
+        case Comparison(field=name, relation=relation, values=values):
+            return Comparison(name, _NEGATED[relation], values)
         case Opaque() | ConfigField() | AnyOf():
             return Opaque(ast.unparse(node))
         case _:
@@ -98,7 +98,7 @@ def _getattr(arguments: list[Value], node: ast.Call) -> Value:
 def _hasattr(arguments: list[Value], node: ast.Call) -> Value:
     match arguments:
         case [Config(is_model=True), str(name)]:
-            return Test(name, "there", ())
+            return Comparison(name, "there", ())
         case _:
             return Opaque(ast.unparse(node)[:80])
 

@@ -15,6 +15,7 @@ from holddown.facts.static_values import (
     AnyOf,
     Capability,
     Class,
+    Comparison,
     Config,
     ConfigField,
     Function,
@@ -23,7 +24,6 @@ from holddown.facts.static_values import (
     Names,
     Opaque,
     Super,
-    Test,
     Value,
     unknown,
 )
@@ -332,9 +332,9 @@ class Evaluator:
             rest.append(value)
         if not rest:
             return values[-1]
-        if len(rest) == 1 and isinstance(rest[0], Test | AnyOf):
+        if len(rest) == 1 and isinstance(rest[0], Comparison | AnyOf):
             return rest[0]
-        if not is_and and all(isinstance(each, Test) for each in rest):
+        if not is_and and all(isinstance(each, Comparison) for each in rest):
             return AnyOf(tuple(rest))
         return Opaque(ast.unparse(node))
 

@@ -31,7 +31,7 @@ class ConfigField:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Comparison:
     """A comparison of a config field with constants: true when `field relation values`."""
 
     field: str
@@ -43,7 +43,7 @@ class Test:
 class AnyOf:
     """True when one of the tests is."""
 
-    tests: tuple[Test, ...]
+    tests: tuple[Comparison, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Config:
 class Guard:
     """`if condition: return reason`, where the condition is not known here."""
 
-    condition: Test | AnyOf | Opaque
+    condition: Comparison | AnyOf | Opaque
     reason: str
 
 
@@ -101,4 +101,4 @@ Value: TypeAlias = Any
 
 def unknown(value: Value) -> bool:
     """Whether it is none of Python's own values."""
-    return isinstance(value, Opaque | ConfigField | Test | AnyOf)
+    return isinstance(value, Opaque | ConfigField | Comparison | AnyOf)

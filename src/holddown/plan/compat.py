@@ -107,6 +107,19 @@ class _Question:
     split: Parallelism
 
     def answer(self) -> KvAnswer:
+        early = self._cannot_ask()
+        if early is not None:
+            return early
+        results = [self.ask(dtype) for dtype in ("auto", *self._words())]
+        choices = tuple(each for each in results if isinstance(each, KvChoice))
+        refusals = tuple(each for each in results if isinstance(each, KvRefusal))
+        if self.wish.kv_cache_dtype:
+            return self._wished(choices, refusals)
+        chosen, setting = self._decided(choices, refusals)
+        return KvAnswer(chosen, setting, choices, refusals, () if chosen else (self._none(refusals),))
+
+    def _cannot_ask(self) -> KvAnswer | None:
+        """The answer where this build's backends, or what the model asks of them, are not known."""
         backends = self.facts.attention_backends
         layers = attention_layers(self.model, self.compute_capability, "auto", self.split)
         if isinstance(backends, Unknown):
@@ -115,22 +128,27 @@ class _Question:
             return self._unasked(layers.why)
         if not any(self.compute_capability in order.compute_capabilities for order in backends.value.orders):
             return self._unasked(f"its backends were not read for {self._where}")
-        results = [self.ask(dtype) for dtype in ("auto", *self._words())]
-        choices = tuple(each for each in results if isinstance(each, KvChoice))
-        refusals = tuple(each for each in results if isinstance(each, KvRefusal))
-        if self.wish.kv_cache_dtype:
-            return self._wished(choices, refusals)
+        wished = self.wish.attention_backend.upper()
+        if wished in backends.value.others:
+            return self._unasked(f"{wished} does not say on which GPUs it runs")
+        if wished and backends.value.named(wished) is None:
+            return KvAnswer(None, None, (), (), (self._no_such_backend(backends.value),))
+        return None
+
+    def _decided(
+        self, choices: tuple[KvChoice, ...], refusals: tuple[KvRefusal, ...]
+    ) -> tuple[KvChoice | None, Setting | None]:
+        """`auto` where it works; else FP8 under another name where the checkpoint asks for it; else a wider cache."""
         auto = next((each for each in choices if each.dtype == "auto"), None)
-        if auto is not None:
-            return KvAnswer(auto, None, choices, refusals, ())
-        if self._flag_wins():
-            for choice in choices:  # an FP8 layout that the checkpoint's wish did not name, else a wider cache
-                if self._asks_fp8() and choice.stored.element_bytes == FP8.element_bytes:
-                    return KvAnswer(choice, self._other_layout(choice, refusals[0]), choices, refusals, ())
-            for choice in choices:
-                if choice.stored.element_bytes >= BF16.element_bytes:
-                    return KvAnswer(choice, self._raised(choice, refusals[0]), choices, refusals, ())
-        return KvAnswer(None, None, choices, refusals, (self._none(refusals),))
+        if auto is not None or not self._flag_wins():
+            return auto, None
+        for choice in choices:
+            if self._asks_fp8() and choice.stored.element_bytes == FP8.element_bytes:
+                return choice, self._other_layout(choice, refusals[0])
+        for choice in choices:
+            if choice.stored.element_bytes >= BF16.element_bytes:
+                return choice, self._raised(choice, refusals[0])
+        return None, None
 
     def ask(self, dtype: str) -> KvChoice | KvRefusal:
         """What the build does with this value of `--kv-cache-dtype`."""
@@ -240,6 +258,11 @@ class _Question:
             why,
         )
         return KvAnswer(KvChoice(dtype, stored, (), ()), None, (), (), (finding,))
+
+    def _no_such_backend(self, backends: AttentionBackends) -> Finding:
+        what = f"{self._build} has no attention backend {self.wish.attention_backend}"
+        names = ", ".join((*(each.name for each in backends.backends), *backends.others))
+        return Finding("compat.attention-backend", Severity.BLOCK, "attention-backend", what, f"it has {names}")
 
     def _wished(self, choices: tuple[KvChoice, ...], refusals: tuple[KvRefusal, ...]) -> KvAnswer:
         dtype = self.wish.kv_cache_dtype

@@ -101,14 +101,12 @@ def _aligned(model: ModelFacts, facts: EngineFacts, part: int, arithmetic: str) 
     """The part of an expert that one rank holds, against the grain of its scales."""
     for block in dict.fromkeys(model.weight_block):
         if part % block:
-            what = (
-                f"{arithmetic}, no multiple of the FP8 scale block of {block}; expert parallelism keeps experts whole"
-            )
+            what = f"{arithmetic} is no multiple of the FP8 scale block of {block}{_WHOLE}"
             yield Limit("tp.block", what, "model_executor/layers/quantization/fp8.py, utils/fp8_utils.py")
             return
     group = model.group_size
     if group > 0 and part % group:
-        what = f"{arithmetic} is no multiple of the scale group of {group}; expert parallelism keeps experts whole"
+        what = f"{arithmetic} is no multiple of the scale group of {group}{_WHOLE}"
         yield Limit("tp.group", what, "model_executor/layers/quantization/compressed_tensors, modelopt.py")
     elif known_or(model.quantization, "") in _MARLIN_METHODS and group > 0 and part % max(64, group):
         what = f"{arithmetic} is no multiple of {max(64, group)}, as Marlin's kernel wants: a slower one runs"
@@ -116,6 +114,7 @@ def _aligned(model: ModelFacts, facts: EngineFacts, part: int, arithmetic: str) 
         yield Limit("tp.marlin", what, source, blocks=False)
 
 
+_WHOLE = "; expert parallelism keeps experts whole"
 _MARLIN_METHODS = ("compressed-tensors", "gptq", "gptq_marlin", "awq", "awq_marlin", "auto_gptq", "auto_awq")
 
 
