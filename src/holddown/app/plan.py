@@ -43,9 +43,7 @@ class Planned:
         )
 
 
-def plan(
-    path: str, site: Site, wishes: Wishes, doors: Doors, trusted: Sequence[TrustedCode] = ()
-) -> Planned | NoPlan:
+def plan(path: str, site: Site, wishes: Wishes, doors: Doors, trusted: Sequence[TrustedCode] = ()) -> Planned | NoPlan:
     """Also with builds that are only recorded. trusted: code that the user said yes to. Raises: FactError."""
     doors.say(f"inspecting {path}")
     inspection = doors.checkpoints.inspect(path)

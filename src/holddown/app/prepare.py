@@ -17,6 +17,7 @@ from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Consent, Wishes
+from holddown.remember.calibrate import calibrations
 from holddown.remember.record import Deployment, gpu_claims
 from holddown.remember.trust import consent
 
@@ -70,7 +71,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     inspection = doors.planning.checkpoints.inspect(request.path)
     machine = doors.host.facts((inspection.model.path, *folders))
     active = doors.store.all(active_only=True)
-    site = Site(machine, gpu_claims(active))
+    site = Site(machine, gpu_claims(active), calibrations=calibrations(doors.store.all()))
     wishes = replace(request.wishes, consent=_consent(request, inspection.model, doors.store))
     planned = planning.plan_of(inspection, site, wishes, doors.planning)
     if isinstance(planned, NoPlan):

@@ -20,6 +20,7 @@ from holddown.launch.ownership import Activity, leader, members, reference
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.measure.metrics import Measured
 from holddown.remember import record
+from holddown.remember.calibrate import comparisons
 from holddown.remember.record import Birth, PhaseTime, Status
 from holddown.verify import expect
 from holddown.verify.diagnose import root_cause
@@ -327,7 +328,9 @@ class _Supervisor:
                 self._take(lifecycle.Moved())
                 continue
             if isinstance(item, lifecycle.MeasurementEnded):
-                self.chronicle.change(replace(self._status, measurements=self._measured.measurements))
+                taken = self._measured.measurements
+                compared = comparisons(self.birth.plan, self.birth.model, taken)
+                self.chronicle.change(replace(self._status, measurements=taken, comparisons=compared))
                 self.chronicle.add(record.MeasurementTaken(self._measured.measurements))
                 for finding in self._measured.findings:
                     self.chronicle.note(self._addressed(finding))

@@ -25,6 +25,7 @@ from holddown.plan.named_machine import named_gpus, named_machine
 from holddown.plan.plan import NoPlan
 from holddown.plan.site import Site
 from holddown.plan.wishes import Wishes
+from holddown.remember.calibrate import calibrations
 from holddown.remember.record import gpu_claims
 from holddown.tables.load import gpu_row
 
@@ -93,9 +94,11 @@ def _site(node_file: str | None, gpus: str | None, fabric: str | None) -> tuple[
         return Site(named_machine(count, row, between), {}, Known(between, source)), None
     machine = _snapshot(node_file) if node_file else wiring.host().facts()
     indices = None if gpus is None else gpu_indices(gpus)
-    claims = {} if node_file else gpu_claims(wiring.store().all(active_only=True))
+    records = () if node_file else wiring.store().all()
+    claims = gpu_claims(each for each in records if not each.status.state.over)
+    site = Site(machine, claims, here=node_file is None, calibrations=calibrations(records))
     if fabric is None:
-        return Site(machine, claims, here=node_file is None), indices
+        return site, indices
     if not machine.gpus:
         raise UsageError(f"--fabric {fabric}: there are no GPUs", code="usage.fabric", seen=machine.gpus_because)
     between = named_fabric(fabric, gpu_row(machine.gpus[0].name))

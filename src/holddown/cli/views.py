@@ -8,7 +8,7 @@ from holddown.cli.output import finding_text, findings_text
 from holddown.explain.happening import measured_text, verdict_text
 from holddown.launch.lifecycle import State
 from holddown.measure.metrics import Measurement
-from holddown.remember.record import Deployment
+from holddown.remember.record import Comparison, Deployment
 
 
 def released_text(deployment: Deployment) -> str:
@@ -28,6 +28,7 @@ def released_text(deployment: Deployment) -> str:
             f"  verified  {', '.join(v.check for v in status.verdicts if v.outcome == 'passed')}",
             *(f"  NOT verified: {check} (skipped)" for check in status.unverified),
             *_measurement_lines(status.measurements),
+            *_comparison_lines(status.comparisons),
             f"  ask       curl -s {url}/{path}{header} -H 'Content-Type: application/json' -d '{body}'",
             f"  why       holddown explain {birth.name}",
             f"  stop      holddown down {birth.name}",
@@ -96,6 +97,18 @@ def _measurement_lines(measurements: Sequence[Measurement]) -> list[str]:
         metrics = [_metric_text(metric, here) for metric in dict.fromkeys(each.metric for each in here)]
         lines.append(f"            {concurrency} at once: {', '.join(metrics)}")
     return lines
+
+
+def _comparison_lines(comparisons: Sequence[Comparison]) -> list[str]:
+    """Predicted beside measured: how far to trust the next plan."""
+    if not comparisons:
+        return []
+    texts = [
+        f"{one.concurrency} at once: predicted {one.predicted.value:.0f} ({one.predicted.low:.0f} to "
+        f"{one.predicted.high:.0f}), measured {one.measured:.0f} tok/s ({one.measured / one.predicted.value - 1:+.0%})"
+        for one in comparisons
+    ]
+    return [f"  predicted {texts[0]}", *(f"            {text}" for text in texts[1:])]
 
 
 def _metric_text(metric: str, measurements: Sequence[Measurement]) -> str:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from holddown.base.evidence import Fact, Known, Unknown, derived, known_or
+from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown, derived, known_or
 from holddown.facts.engine import version_key
 from holddown.facts.kv_cache import BF16, KvDtype
 from holddown.facts.machine import Gpu
 from holddown.facts.model import ModelFacts
 from holddown.plan.build_fit import build_findings
+from holddown.plan.calibration import calibrated, calibration_of
 from holddown.plan.compat import KvAnswer, Wish, kv_choices
 from holddown.plan.estimate import Speed
 from holddown.plan.fabric import fabric_of
@@ -19,14 +20,14 @@ from holddown.plan.option import Option
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.parsers import Parsers, parser_settings
 from holddown.plan.plan import Rejected
-from holddown.plan.rig import Rig, rig
+from holddown.plan.rig import Hardware, named_rig
 from holddown.plan.search import SpeedOf
 from holddown.plan.site import Site
 from holddown.plan.speed import predict
 from holddown.plan.wishes import Candidate, Wishes, wished
 from holddown.plan.work import model_work
 from holddown.tables.gpu import FabricRow
-from holddown.tables.load import gpu_rows, speed_table
+from holddown.tables.load import gpu_rows
 from holddown.tables.named import NoRow, find_row
 
 _GRAPHS_IN_SHARE_SINCE = version_key("0.21")
@@ -78,7 +79,9 @@ class Build:
         if not isinstance(fit, Fit):
             return fit
         fabric = self._fabric(gpus[: len(fit.gpus)])
-        return self._completed(replace(fit, fabric=fabric), kv_of(fit.parallelism))
+        hardware = self._hardware(gpus[: len(fit.gpus)])
+        rows = hardware.value if isinstance(hardware, Known) else None
+        return self._completed(replace(fit, fabric=fabric, hardware=rows), kv_of(fit.parallelism))
 
     @property
     def _wish(self) -> Wish:
@@ -106,36 +109,40 @@ class Build:
     def _fabric(self, gpus: Sequence[Gpu]) -> Fact[FabricRow]:
         return self.site.fabric if isinstance(self.site.fabric, Known) else fabric_of(gpus)
 
+    def _hardware(self, gpus: Sequence[Gpu]) -> Fact[Hardware]:
+        row = find_row(gpu_rows(), gpus[0].name)
+        if isinstance(row, NoRow):
+            return Unknown(f"the table of GPUs has no {gpus[0].name}")
+        fabric = self._fabric(gpus)
+        if len(gpus) > 1 and isinstance(fabric, Unknown):
+            return Unknown(f"how the GPUs reach each other is not known: {fabric.why}")
+        between = fabric.value.name if len(gpus) > 1 and isinstance(fabric, Known) else ""
+        kind = self.candidate.facts.kind
+        return derived(Hardware(row.name, between, kind), f"{row.name}, {between or 'one GPU'}, {kind}")
+
     def _speed_of(self, gpus: tuple[Gpu, ...]) -> SpeedOf:
         work = model_work(self.model)
-        row = find_row(gpu_rows(), gpus[0].name)
-
-        @cache
-        def rig_of(count: int, graphs: bool) -> Fact[Rig]:
-            if isinstance(row, NoRow):
-                return Unknown(f"the table of GPUs has no {gpus[0].name}")
-            fabric = self._fabric(gpus[:count])
-            if count > 1 and isinstance(fabric, Unknown):
-                return Unknown(f"how the GPUs reach each other is not known: {fabric.why}")
-            between = fabric.value if count > 1 and isinstance(fabric, Known) else None
-            made = rig(row, between, self.candidate.facts.kind, speed_table(), cuda_graphs=graphs)
-            return derived(made, f"{row.name}, {between.name if between else 'one GPU'}")
+        hardware_of = cache(lambda count: self._hardware(gpus[:count]))
+        rig_of = cache(named_rig)
 
         def speed_of(option: Option, concurrency: int) -> Fact[Speed]:
-            made = rig_of(option.parallelism.world_size, option.batch.graphs)
+            hardware: Fact[Hardware] = hardware_of(option.parallelism.world_size)
             if isinstance(work, Unknown):
                 return work
-            if isinstance(made, Unknown):
-                return made
+            if isinstance(hardware, Unknown):
+                return hardware
             speed = predict(
                 work.value,
-                made.value,
+                rig_of(hardware.value, option.batch.graphs),
                 option.parallelism,
                 option.cache.dtype,
                 self.wishes.workload,
                 concurrency,
                 option.kv_cache_tokens,
             )
-            return derived(speed, f"plan/speed: {made.source.where}")
+            by = calibration_of(self.site.calibrations, self.model.digest, hardware.value, option.parallelism)
+            if by is None:
+                return derived(speed, f"plan/speed for {hardware.source.where}")
+            return Known(calibrated(speed, by), Source(SourceKind.MEASURED, by.because))
 
         return speed_of

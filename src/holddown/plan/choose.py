@@ -161,6 +161,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         kv_cache=fit.kv_cache,
         parallelism_because=fit.why_parallel,
         speed=fit.speed,
+        hardware=fit.hardware,
         workload=wishes.workload,
         alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,

@@ -15,6 +15,7 @@ from holddown.plan.memory import CPU_OTHER_BYTES, Batch, Loaded, MemoryBudget, b
 from holddown.plan.option import Option, Terms, possible_share
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Alternative, KvCache, Rejected, Setting
+from holddown.plan.rig import Hardware
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
 from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
 from holddown.plan.wishes import Wishes, wished, wished_number
@@ -59,6 +60,7 @@ class Fit:
     findings: tuple[Finding, ...] = ()
     why_seqs: str = ""
     fabric: Fact[FabricRow] = _ONE_DEVICE
+    hardware: Hardware | None = None
 
     @property
     def budget(self) -> MemoryBudget:
@@ -85,7 +87,9 @@ def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes, kv: KvDtyp
         gpus=(),
         parallelism=Parallelism(),
         budgets=(MemoryBudget(capacity, model.weights_bytes, pool, CPU_OTHER_BYTES, device_bytes=capacity),),
-        kv_cache=KvCache(kv.name, cache.bytes_per_token, tokens, tokens, tokens, cache.sequences(pool, context)),
+        kv_cache=KvCache(
+            kv.name, kv.element_bytes, cache.bytes_per_token, tokens, tokens, tokens, cache.sequences(pool, context)
+        ),
         context=context,
         why_context=why_context,
         why_kv=why_kv,
@@ -187,7 +191,16 @@ def _kv_cache(terms: Terms, best: Option) -> KvCache:
     budget, asked = best.fullest, terms.workload.input_tokens + terms.workload.output_tokens
     band = 0 if terms.kv_pool_bytes else _BAND_BYTES + (budget.activation_bytes + budget.graph_bytes) // 3
     low, high = (best.cache.tokens(budget.kv_cache_bytes + change, best.context or asked) for change in (-band, band))
-    return KvCache(best.cache.dtype.name, best.cache.bytes_per_token, best.kv_cache_tokens, low, high, best.sequences)
+    dtype = best.cache.dtype
+    return KvCache(
+        dtype.name,
+        dtype.element_bytes,
+        best.cache.bytes_per_token,
+        best.kv_cache_tokens,
+        low,
+        high,
+        best.sequences,
+    )
 
 
 def _loaded(wishes: Wishes) -> Loaded:

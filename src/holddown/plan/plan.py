@@ -8,6 +8,7 @@ from holddown.facts.workload import CHAT, Workload
 from holddown.plan.estimate import Speed
 from holddown.plan.memory import MemoryBudget
 from holddown.plan.parallelism import Parallelism
+from holddown.plan.rig import Hardware
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class KvCache:
     0 where it is not known. sequences: of the workload's length at once, all replicas together."""
 
     dtype: str
+    element_bytes: float
     bytes_per_token: Fact[int]
     tokens: int
     tokens_low: int
@@ -88,8 +90,9 @@ _NOT_PREDICTED = Unknown("no prediction was asked for")
 class Plan:
     """What will run. engine: its ref, `name@version`. gpus: indices, empty on a CPU build.
 
-    budget: of the fullest device; per_gpu: of each, in the order of `gpus`. load_bytes: what must be read from disk
-    before the first token; deadlines and estimates rest on it.
+    hardware: what the prediction rests on, None where there is none. budget: of the fullest device; per_gpu: of each,
+    in the order of `gpus`. load_bytes: what must be read from disk before the first token; deadlines and estimates
+    rest on it.
     """
 
     model_path: str
@@ -109,6 +112,7 @@ class Plan:
     kv_cache: KvCache | None = None
     parallelism_because: str = ""
     speed: Fact[Speed] = _NOT_PREDICTED
+    hardware: Hardware | None = None
     workload: Workload = CHAT
     alternatives: tuple[Alternative, ...] = ()
 

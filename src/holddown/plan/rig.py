@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holddown.tables.gpu import FabricRow, GpuRow
+from holddown.tables.load import fabric_row, gpu_row, speed_table
 from holddown.tables.speed import Factor, SpeedTable
 
 _FORMATS = ("bf16", "fp8", "fp8-block", "int8", "int4", "nvfp4", "mxfp4", "mxfp8", "gguf")
@@ -76,6 +77,21 @@ def rig(
         sequence_s=constants.sequence_us * 1e-6 * scale("sequence_us"),
         prefill=scale("prefill"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Names of the rows that a prediction rests on. fabric: empty for one GPU. engine: its kind."""
+
+    gpu: str
+    fabric: str
+    engine: str
+
+
+def named_rig(hardware: Hardware, cuda_graphs: bool = True) -> Rig:
+    """Raises: UsageError when a table has no such row any more."""
+    fabric = fabric_row(hardware.fabric) if hardware.fabric else None
+    return rig(gpu_row(hardware.gpu), fabric, hardware.engine, speed_table(), cuda_graphs)
 
 
 def generation(gpu: GpuRow) -> str:

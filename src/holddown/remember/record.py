@@ -13,6 +13,7 @@ from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.measure.metrics import Measurement
+from holddown.plan.estimate import Estimate
 from holddown.plan.plan import Plan
 from holddown.verify.verdict import Outcome, Verdict
 
@@ -69,6 +70,17 @@ class PhaseTime:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """Output tokens per second of all requests together: as predicted for the load that was measured, and measured."""
+
+    concurrency: int
+    input_tokens: int
+    output_tokens: int
+    predicted: Estimate
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How a deployment is now. cause: why it failed, where it did. adopted: its supervisor is not the one that
     started it. stop_asked: a person asked for the stop. segments: its shared memory, so that who takes it over knows
@@ -83,6 +95,7 @@ class Status:
     phases: tuple[PhaseTime, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     measurements: tuple[Measurement, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     notes: tuple[Finding, ...] = ()
     cause: Finding | None = None
     exit: Exit | None = None
