@@ -10,11 +10,11 @@ from fakes.checkpoint_bytes import LLAMA, framed, gguf_head, safetensors_head
 from holddown.base.errors import CheckpointError
 from holddown.base.finding import Finding
 from holddown.facts import gguf, safetensors
-from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts, weight_files
+from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.hf_config import read_config
 from holddown.facts.model import Inspection
-from holddown.facts.shard_index import INDEX, read_index
+from holddown.facts.shard_index import INDEX, read_index, weight_files
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 SHARD, _ = safetensors_head({"a": ("BF16", (4, 4)), "b_scale": ("F32", (2,)), "c": ("I32", (8,))})

@@ -6,66 +6,30 @@ Unions of dataclasses are tagged with the class name under "is", so a reader nee
 import json
 import types
 from collections.abc import Callable
-from dataclasses import is_dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cattrs import BaseValidationError, transform_error
-from cattrs.preconf.json import JsonConverter, make_converter
+if TYPE_CHECKING:
+    from cattrs.preconf.json import JsonConverter
 
 T = TypeVar("T")
-
-
-def _is_dataclass_union(type_: Any) -> bool:
-    if get_origin(type_) not in (Union, types.UnionType):
-        return False
-    return all(is_dataclass(get_origin(arm) or arm) for arm in get_args(type_))
-
-
-def _tag(arm: Any) -> str:
-    name: str = (get_origin(arm) or arm).__name__
-    return name
-
-
-def _converter() -> JsonConverter:
-    # cattrs' own tagged-union strategy looks arms up by exact class and so misses generic ones (`Known[int]`).
-    converter = make_converter()
-
-    def unstructure_factory(union: Any) -> Callable[[Any], Any]:
-        arms = {_tag(arm): arm for arm in get_args(union)}
-
-        def unstructure(value: Any) -> Any:
-            tag = value.__class__.__name__
-            return {"is": tag, **converter.unstructure(value, unstructure_as=arms[tag])}
-
-        return unstructure
-
-    def structure_factory(union: Any) -> Callable[[Any, Any], Any]:
-        arms = {_tag(arm): arm for arm in get_args(union)}
-
-        def structure(data: Any, _: Any) -> Any:
-            if not isinstance(data, dict) or data.get("is") not in arms:
-                raise ValueError(f'expected an object with "is" one of {", ".join(arms)}')
-            return converter.structure(data, arms[data["is"]])
-
-        return structure
-
-    converter.register_unstructure_hook_factory(_is_dataclass_union, unstructure_factory)
-    converter.register_structure_hook_factory(_is_dataclass_union, structure_factory)
-    return converter
-
-
-_CONVERTER = _converter()
+Encoder = Callable[[Any], Any]
 
 
 def dump(value: object, type_: Any = None) -> Any:
     """A JSON-ready value. Give `type_` where the value's own class is a union's arm and the tag must be kept."""
-    return _CONVERTER.unstructure(value, unstructure_as=type_ or value.__class__)
+    declared: Any = type_ or value.__class__
+    return _encoder(declared)(value)
 
 
 def load(type_: type[T], data: Any) -> T:
     """The value that `dump` wrote. Raises: ValueError naming every field that does not fit."""
+    from cattrs import BaseValidationError, transform_error
+
     try:
-        return _CONVERTER.structure(data, type_)
+        return _converter().structure(data, type_)
     except BaseValidationError as error:
         raise ValueError(f"not a {type_.__name__}: " + "; ".join(transform_error(error))) from error
 
@@ -77,3 +41,109 @@ def dumps(value: object, type_: Any = None) -> str:
 
 def loads(type_: type[T], text: str) -> T:
     return load(type_, json.loads(text))
+
+
+def _is_union(type_: Any) -> bool:
+    return get_origin(type_) in (Union, types.UnionType)
+
+
+def _is_dataclass_union(type_: Any) -> bool:
+    return _is_union(type_) and all(is_dataclass(get_origin(arm) or arm) for arm in get_args(type_))
+
+
+def _tag(arm: Any) -> str:
+    name: str = (get_origin(arm) or arm).__name__
+    return name
+
+
+# --- to JSON. cattrs does this too, but to import it and to let it write its functions takes 150 ms, more than reading
+# the headers of most checkpoints.
+
+
+@cache
+def _encoder(type_: Any) -> Encoder:
+    """How a value of this declared type is written; found once per type."""
+    origin = get_origin(type_)
+    if is_dataclass(origin or type_):
+        return _dataclass_encoder(type_)
+    if _is_dataclass_union(type_):
+        return _tagged(type_)
+    if _is_union(type_):
+        arms = [arm for arm in get_args(type_) if arm is not type(None)]
+        one = _encoder(arms[0]) if len(arms) == 1 else dump
+        return lambda value: None if value is None else one(value)
+    if origin in (tuple, list, frozenset, set):
+        return _many(get_args(type_))
+    if origin is dict:
+        key, item = map(_encoder, get_args(type_))
+        return lambda value: {key(name): item(each) for name, each in value.items()}
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return lambda value: value.value
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _many(arguments: tuple[Any, ...]) -> Encoder:
+    if (len(arguments) == 2 and arguments[1] is Ellipsis) or len(arguments) == 1:
+        each = _encoder(arguments[0])
+        return lambda value: [each(item) for item in value]
+    encoders = [_encoder(argument) for argument in arguments]
+    return lambda value: [encode(item) for encode, item in zip(encoders, value, strict=True)]
+
+
+def _dataclass_encoder(type_: Any) -> Encoder:
+    class_ = get_origin(type_) or type_
+    known = dict(zip(getattr(class_, "__parameters__", ()), get_args(type_), strict=False))
+    hints = get_type_hints(class_)
+    # looked up when first used: a type may hold itself
+    declared = [(field.name, _bound(hints[field.name], known)) for field in fields(class_)]
+    encoders: list[tuple[str, Encoder]] = []
+
+    def encode(value: Any) -> dict[str, Any]:
+        if not encoders:
+            encoders.extend((name, _encoder(hint)) for name, hint in declared)
+        return {name: one(getattr(value, name)) for name, one in encoders}
+
+    return encode
+
+
+def _bound(hint: Any, known: dict[Any, Any]) -> Any:
+    """The hint with type variables put in: `Known[int]` holds an int under `value: T`."""
+    return known.get(hint, hint) if isinstance(hint, TypeVar) else hint
+
+
+def _tagged(union: Any) -> Encoder:
+    arms = {_tag(arm): _encoder(arm) for arm in get_args(union)}
+
+    def encode(value: Any) -> dict[str, Any]:
+        tag = value.__class__.__name__
+        return {"is": tag, **arms[tag](value)}
+
+    return encode
+
+
+# --- from JSON
+
+
+@cache
+def _converter() -> "JsonConverter":
+    # cattrs' own tagged-union strategy looks arms up by exact class and so misses generic ones (`Known[int]`).
+    from cattrs.preconf.json import make_converter
+
+    converter = make_converter()
+
+    def structure_factory(union: Any) -> Callable[[Any, Any], Any]:
+        arms = {_tag(arm): arm for arm in get_args(union)}
+
+        def structure(data: Any, _: Any) -> Any:
+            if not isinstance(data, dict) or data.get("is") not in arms:
+                raise ValueError(f'expected an object with "is" one of {", ".join(arms)}')
+            return converter.structure(data, arms[data["is"]])
+
+        return structure
+
+    converter.register_structure_hook_factory(_is_dataclass_union, structure_factory)
+    return converter

@@ -7,9 +7,8 @@ one in 2**60. Where the sums differ, or the index was written in another way, th
 Hashes are Python's own: they are good in one process and its forks.
 """
 
-from array import array
 from collections.abc import Iterable, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from holddown.facts.json_object import json_object
@@ -21,49 +20,57 @@ class Names(Iterable[str], Sized, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NameMarks:
-    """Of one shard. lines: sum of the hashes of the lines that an index should have. names: a hash for each name."""
+    """Of one shard: how many lines the index should have for it, and the sum of their hashes. sound: it can be told."""
 
+    shard: str
+    count: int
     lines: int
-    names: "array[int]" = field(default_factory=lambda: array("q"))
     sound: bool = True
 
 
-NO_MARKS = NameMarks(0, sound=False)
+NO_MARKS = NameMarks("", 0, 0, sound=False)
 
-_START, _END = '\n  "weight_map": {\n', "\n  }"
+_START, _END, _NEXT = b'\n  "weight_map": {\n', b"\n  }", b",\n"
 
 
 def marks_of(names: Names, shard: str, *, escaped: bool) -> NameMarks:
     """escaped: the header's text has a backslash somewhere, so a name may be spelt in two ways."""
-    if escaped or '"' in shard or "\\" in shard or not len(names):
-        return NameMarks(0, sound=not escaped and not len(names))
+    if escaped or '"' in shard or "\\" in shard:
+        return NO_MARKS
+    if not len(names):
+        return NameMarks(shard, 0, 0)
     between = f'": "{shard}"\n    "'
-    lines = f'    "{between.join(names)}": "{shard}"'.split("\n")
-    return NameMarks(sum(map(hash, lines)), array("q", map(hash, names)))
+    lines = f'    "{between.join(names)}": "{shard}"'.encode("utf-8", "surrogatepass").split(b"\n")
+    return NameMarks(shard, len(names), sum(map(hash, lines)))
 
 
-def agree(index_text: str, shards: Iterable[NameMarks]) -> bool:
+def agree(index: bytes, shards: Iterable[NameMarks]) -> bool:
     """Whether the index names every tensor of these shards, in its shard, no other, and none stands in two shards.
 
     False: they do not, or it takes the names to tell.
     """
     marks = tuple(shards)
-    hashes: set[int] = set()
-    for shard in marks:
-        hashes.update(shard.names)
-    if not all(shard.sound for shard in marks) or len(hashes) < sum(len(shard.names) for shard in marks):
+    lengths = {len(shard.shard.encode()) for shard in marks}
+    if not all(shard.sound for shard in marks) or len(lengths) != 1 or b"\\" in index:
         return False
-    start = index_text.find(_START) + len(_START)
-    end = index_text.rfind(_END)
-    if not len(_START) <= start < end or "\\" in index_text:
-        return False
-    try:
-        around = json_object(index_text[: start - 1] + index_text[end:])
-    except ValueError:
-        return False
-    lines = index_text[start:end].split(",\n")
+    lines = _lines(index)
+    # what follows a name is of one length in all lines, so names are compared without taking lines apart
+    after = len(b'": ""') + lengths.pop()
     return (
-        around.get("weight_map") == {}
-        and len(lines) == len(hashes)
+        len(lines) == sum(shard.count for shard in marks)
         and sum(map(hash, lines)) == sum(shard.lines for shard in marks)
+        and len({line[:-after] for line in lines}) == len(lines)
     )
+
+
+def _lines(index: bytes) -> list[bytes]:
+    """One for each tensor; none where the file is laid out in another way."""
+    start = index.find(_START) + len(_START)
+    end = index.rfind(_END)
+    if not len(_START) <= start < end:
+        return []
+    try:
+        around = json_object(index[: start - 1] + index[end:])
+    except ValueError:
+        return []
+    return index[start:end].split(_NEXT) if around.get("weight_map") == {} else []

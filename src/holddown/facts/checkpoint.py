@@ -25,19 +25,18 @@ from holddown.facts.parameters import active_parameters, draft_parameters, total
 from holddown.facts.remote_code import Script, code_files
 from holddown.facts.safetensors import ShardHeader, get_again, size_finding
 from holddown.facts.shapes import shapes
-from holddown.facts.shard_index import INDEX, Agreed, Index, WeightMap, index_findings, kinds_once
+from holddown.facts.shard_index import INDEX, Index, WeightFiles, index_findings, kinds_once
 from holddown.facts.weights import (
     ShardSeen,
     digest,
     dtype_bytes,
     gathered,
     missing_shards,
-    numbered_parts,
     tail_finding,
 )
 
-TEXTS = (CONFIG, QUANT_CONFIG, TEMPLATE_JINJA, TEMPLATE_JSON, TOKENIZER_CONFIG, GENERATION_CONFIG, INDEX)
-"""The files to read whole. An index of 200,000 tensors takes 20 MB; none of the others comes near a megabyte."""
+TEXTS = (CONFIG, QUANT_CONFIG, TEMPLATE_JINJA, TEMPLATE_JSON, TOKENIZER_CONFIG, GENERATION_CONFIG)
+"""The files to read whole, none of which comes near a megabyte."""
 
 _SOME = 3
 
@@ -49,16 +48,6 @@ class TextFile:
     name: str
     text: str
     fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightFiles:
-    """present: what to read. missing: named by the index or by the numbering. ignored: there, but named by nothing."""
-
-    present: tuple[str, ...]
-    missing: tuple[str, ...]
-    ignored: tuple[str, ...]
-    named_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +68,6 @@ class DirectorySeen:
     def text(self, name: str) -> str | None:
         """The file's text; None where it is not there or cannot be read."""
         return next((file.text for file in self.texts if file.name == name and not file.fault), None)
-
-
-def weight_files(file_names: tuple[str, ...], index: Index) -> WeightFiles:
-    """Which safetensors files make up the checkpoint.
-
-    With an index, those that it names: engines load no others. Without one, all there are; Mistral's own
-    `consolidated*.safetensors` beside a Hugging Face set hold the same weights once more and are left out.
-    """
-    there = tuple(sorted(name for name in file_names if name.endswith(".safetensors")))
-    if isinstance(index, WeightMap | Agreed) and index.shards:
-        named = set(index.shards)
-        present = tuple(name for name in there if name in named)
-        ignored = tuple(name for name in there if name not in named)
-        return WeightFiles(present, tuple(sorted(named - set(present))), ignored, INDEX)
-    ignored = tuple(name for name in there if name.startswith("consolidated"))
-    if len(ignored) == len(there):
-        ignored = ()
-    present = tuple(name for name in there if name not in ignored)
-    expected = {part for name in present for part in numbered_parts(name)}
-    return WeightFiles(present, tuple(sorted(expected - set(present))), ignored, "the numbering of the others")
 
 
 def directory_facts(seen: DirectorySeen) -> Inspection:

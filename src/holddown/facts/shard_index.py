@@ -8,6 +8,7 @@ import msgspec
 
 from holddown.base.finding import Finding, Severity
 from holddown.facts.safetensors import ShardHeader, TensorKind, get_again, kind_name
+from holddown.facts.weights import numbered_parts
 
 INDEX = "model.safetensors.index.json"
 _SOME = 3
@@ -32,6 +33,16 @@ Index = WeightMap | Agreed | Finding | None
 """None: there is no index."""
 
 
+@dataclass(frozen=True, slots=True)
+class WeightFiles:
+    """present: what to read. missing: named by the index or by the numbering. ignored: there, but named by nothing."""
+
+    present: tuple[str, ...]
+    missing: tuple[str, ...]
+    ignored: tuple[str, ...]
+    named_by: str
+
+
 class _Document(msgspec.Struct, gc=False):
     weight_map: dict[str, str]
 
@@ -39,7 +50,7 @@ class _Document(msgspec.Struct, gc=False):
 _DOCUMENT = msgspec.json.Decoder(_Document)
 
 
-def read_index(text: str | None, fault: str = "") -> WeightMap | Finding | None:
+def read_index(text: str | bytes | None, fault: str = "") -> WeightMap | Finding | None:
     """What the index says, or why it cannot be read. fault: why it could not even be read as text."""
     if text is None and not fault:
         return None
@@ -58,6 +69,26 @@ def read_index(text: str | None, fault: str = "") -> WeightMap | Finding | None:
 
 def _unreadable(why: str) -> Finding:
     return Finding("index.unreadable", Severity.BLOCK, INDEX, f"{INDEX} cannot be read", why, get_again(INDEX))
+
+
+def weight_files(file_names: tuple[str, ...], index: Index) -> WeightFiles:
+    """Which safetensors files make up the checkpoint.
+
+    With an index, those that it names: engines load no others. Without one, all there are; Mistral's own
+    `consolidated*.safetensors` beside a Hugging Face set hold the same weights once more and are left out.
+    """
+    there = tuple(sorted(name for name in file_names if name.endswith(".safetensors")))
+    if isinstance(index, WeightMap | Agreed) and index.shards:
+        named = set(index.shards)
+        present = tuple(name for name in there if name in named)
+        ignored = tuple(name for name in there if name not in named)
+        return WeightFiles(present, tuple(sorted(named - set(present))), ignored, INDEX)
+    ignored = tuple(name for name in there if name.startswith("consolidated"))
+    if len(ignored) == len(there):
+        ignored = ()
+    present = tuple(name for name in there if name not in ignored)
+    expected = {part for name in present for part in numbered_parts(name)}
+    return WeightFiles(present, tuple(sorted(expected - set(present))), ignored, "the numbering of the others")
 
 
 def index_findings(index: Index, headers: list[ShardHeader]) -> tuple[Finding, ...]:

@@ -5,12 +5,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from holddown.base.finding import Finding, Severity
 from holddown.base.units import MIB
-from holddown.facts.gguf import GgufHeader
 from holddown.facts.model import DtypeBytes
 from holddown.facts.safetensors import ShardHeader, get_again
+
+if TYPE_CHECKING:
+    from holddown.facts.gguf import GgufHeader
 
 TAIL_BYTES = MIB
 
@@ -33,7 +36,7 @@ class ShardSeen:
     name: str
     size_bytes: int
     head_sha256: str
-    header: ShardHeader | GgufHeader | Finding
+    header: "ShardHeader | GgufHeader | Finding"
     tail: Tail
 
 

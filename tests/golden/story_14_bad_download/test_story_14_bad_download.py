@@ -9,9 +9,9 @@ import click
 from fakes.checkpoint_bytes import Tensors, safetensors_head
 from holddown.app.inspect import summed
 from holddown.cli.inspect import card
-from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts, weight_files
+from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts
 from holddown.facts.safetensors import read_header
-from holddown.facts.shard_index import INDEX, read_index
+from holddown.facts.shard_index import INDEX, read_index, weight_files
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 EXPECTED = Path(__file__).with_name("expected.txt")

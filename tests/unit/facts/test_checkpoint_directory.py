@@ -9,11 +9,11 @@ from fakes.checkpoint_bytes import Tensors, safetensors_head
 from holddown.base.errors import CheckpointError
 from holddown.base.evidence import Known, Unknown
 from holddown.base.finding import Severity
-from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts, weight_files
+from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts
 from holddown.facts.model import Inspection
 from holddown.facts.remote_code import Script
 from holddown.facts.safetensors import read_header
-from holddown.facts.shard_index import INDEX, read_index
+from holddown.facts.shard_index import INDEX, read_index, weight_files
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 CONFIG = json.dumps(

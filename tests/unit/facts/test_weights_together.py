@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from fakes.checkpoint_bytes import Tensors, safetensors_head
-from holddown.facts.checkpoint import weight_files
 from holddown.facts.safetensors import read_header
-from holddown.facts.shard_index import WeightMap
+from holddown.facts.shard_index import WeightMap, weight_files
 from holddown.facts.weights import (
     ShardSeen,
     Tail,

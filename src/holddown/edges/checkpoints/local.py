@@ -1,25 +1,33 @@
-"""Checkpoints on this machine's disks: a directory, a GGUF file, or a repository in the Hugging Face cache."""
+"""Checkpoints on this machine's disks: a directory, a GGUF file, or a repository in the Hugging Face cache.
 
-import errno
+What turns headers into facts is imported when it is needed: for a large checkpoint while another process reads.
+"""
+
 import os
 import stat
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holddown.base.errors import CheckpointError
-from holddown.facts import gguf, safetensors
-from holddown.facts.agreement import NO_MARKS, NameMarks, agree
-from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts, weight_files
-from holddown.facts.gguf_model import gguf_facts
-from holddown.facts.model import Inspection
-from holddown.facts.remote_code import Script
-from holddown.facts.shard_index import INDEX, Agreed, Index, read_index
-from holddown.facts.weights import TAIL_BYTES, ShardSeen, Tail, head_sha256, numbered_parts
+from holddown.edges.checkpoints.beside import beside
+from holddown.edges.checkpoints.headers import gguf_part, safetensors_shard
+from holddown.facts.agreement import NO_MARKS, agree
+from holddown.facts.safetensors import ShardHeader
+from holddown.facts.shard_index import INDEX, Agreed, Index, read_index, weight_files
+from holddown.facts.weights import ShardSeen, numbered_parts
 
-_FIRST_READ_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from holddown.facts.checkpoint import TextFile
+    from holddown.facts.model import Inspection
+    from holddown.facts.remote_code import Script
+
 _MAX_TEXT_BYTES = 256 << 20
 _MAX_SCRIPT_BYTES = 4 << 20
 _LARGE_INDEX = 1 << 20
+# Percent of the shards that this process reads itself; it has the index and all that follows to do beside.
+_OURS = 25
 
 
 class LocalCheckpoints:
@@ -33,7 +41,7 @@ class LocalCheckpoints:
         self._environ = os.environ if environ is None else environ
         self._large_index = large_index
 
-    def inspect(self, path: str) -> Inspection:
+    def inspect(self, path: str) -> "Inspection":
         """Raises: CheckpointError when there is no checkpoint to speak of; faults of its files are findings."""
         found = self._find(path)
         try:
@@ -80,7 +88,7 @@ class LocalCheckpoints:
             do=f"hf download {repository}",
         )
 
-    def _directory(self, folder: Path) -> Inspection:
+    def _directory(self, folder: Path) -> "Inspection":
         names = tuple(sorted(entry.name for entry in os.scandir(folder) if entry.is_file()))
         if not names:
             raise CheckpointError(
@@ -89,23 +97,45 @@ class LocalCheckpoints:
         ggufs = [name for name in names if name.endswith(".gguf")]
         if ggufs and not any(name.endswith(".safetensors") for name in names):
             return _file(folder / _one_gguf(folder, ggufs))
+        index, shards = self._weights(folder, names)
+        from holddown.facts.checkpoint import TEXTS, DirectorySeen, directory_facts
+
         texts = tuple(_text(folder / name) for name in TEXTS if name in names)
-        index, shards = self._weights(folder, names, next((file for file in texts if file.name == INDEX), None))
         files = weight_files(names, index)
         return directory_facts(DirectorySeen(str(folder), names, texts, index, files, shards, _scripts(folder, names)))
 
-    def _weights(
-        self, folder: Path, names: tuple[str, ...], index: TextFile | None
-    ) -> tuple[Index, tuple[ShardSeen, ...]]:
-        """The headers of all weight files. Of a large checkpoint names are held only where they are of use: where the
-        index and the headers disagree."""
-        if index is not None and len(index.text) > self._large_index:
-            present = weight_files(names, None).present
-            shards, marks = _marked(folder, present)
-            if agree(index.text, marks):
-                return Agreed(present), shards
-        read = read_index(index.text, index.fault) if index is not None else None
-        return read, tuple(_safetensors_shard(folder / name) for name in weight_files(names, read).present)
+    def _weights(self, folder: Path, names: tuple[str, ...]) -> tuple[Index, tuple[ShardSeen, ...]]:
+        """The index, and the headers of all weight files. Of a large checkpoint the names of tensors are held only
+        where they are of use: where the index and the headers disagree."""
+        index: Index = None
+        if INDEX in names:
+            if (folder / INDEX).stat().st_size > self._large_index:
+                agreed = _agreed(folder, weight_files(names, None).present)
+                if agreed is not None:
+                    return agreed
+            index = _index(folder / INDEX)
+        return index, tuple(safetensors_shard(folder / name) for name in weight_files(names, index).present)
+
+
+def _agreed(folder: Path, names: tuple[str, ...]) -> tuple[Index, tuple[ShardSeen, ...]] | None:
+    """Index and headers where they say the same, read in two processes; None where it takes the names to tell."""
+    ours, theirs = names[: len(names) * _OURS // 100], names[len(names) * _OURS // 100 :]
+    with beside(lambda: _marked(folder, theirs)) as rest:
+        # a tenth of a second of imports, while the other process reads
+        import_module("holddown.facts.checkpoint")
+        shards = _marked(folder, ours)
+        try:
+            index = (folder / INDEX).read_bytes()
+        except OSError:
+            return None
+        shards += rest()
+    headers = [shard.header for shard in shards]
+    marks = [header.marks if isinstance(header, ShardHeader) else NO_MARKS for header in headers]
+    return (Agreed(names), shards) if agree(index, marks) else None
+
+
+def _marked(folder: Path, names: tuple[str, ...]) -> tuple[ShardSeen, ...]:
+    return tuple(safetensors_shard(folder / name, only_marks=True) for name in names)
 
 
 def _one_gguf(folder: Path, names: list[str]) -> str:
@@ -121,14 +151,16 @@ def _one_gguf(folder: Path, names: list[str]) -> str:
     )
 
 
-def _file(path: Path) -> Inspection:
+def _file(path: Path) -> "Inspection":
     """A GGUF file, with the other parts where it is one of several; a lone safetensors file's directory is meant."""
     with path.open("rb") as file:
         head = file.read(8)
-    if path.suffix == ".gguf" or head[:4] == gguf.MAGIC:
+    if path.suffix == ".gguf" or head[:4] == b"GGUF":
+        from holddown.facts.gguf_model import gguf_facts
+
         names = numbered_parts(path.name)
         present = [name for name in names if (path.parent / name).is_file()]
-        parts = tuple(_gguf_part(path.parent / name) for name in present)
+        parts = tuple(gguf_part(path.parent / name) for name in present)
         first = path.parent / names[0]
         return gguf_facts(str(first if first.exists() else path), parts, tuple(sorted(set(names) - set(present))))
     is_shard = path.suffix == ".safetensors"
@@ -141,19 +173,38 @@ def _file(path: Path) -> Inspection:
     )
 
 
-def _text(path: Path) -> TextFile:
+def _bytes(path: Path) -> bytes:
+    """Raises: ValueError saying why it cannot be read."""
     try:
         if path.stat().st_size > _MAX_TEXT_BYTES:
-            return TextFile(path.name, "", f"it has {path.stat().st_size} bytes, no such file is that long")
-        return TextFile(path.name, path.read_bytes().decode("utf-8"))
+            raise ValueError(f"it has {path.stat().st_size} bytes, no such file is that long")
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
+
+
+def _index(path: Path) -> Index:
+    try:
+        return read_index(_bytes(path))
+    except ValueError as error:
+        return read_index(None, str(error))
+
+
+def _text(path: Path) -> "TextFile":
+    from holddown.facts.checkpoint import TextFile
+
+    try:
+        return TextFile(path.name, _bytes(path).decode("utf-8"))
     except UnicodeDecodeError as error:
         return TextFile(path.name, "", f"it is not UTF-8 at byte {error.start}")
-    except OSError as error:
-        return TextFile(path.name, "", error.strerror or str(error))
+    except ValueError as error:
+        return TextFile(path.name, "", str(error))
 
 
-def _scripts(folder: Path, names: tuple[str, ...]) -> tuple[Script, ...]:
+def _scripts(folder: Path, names: tuple[str, ...]) -> "tuple[Script, ...]":
     """The Python files, and those of packages beside them."""
+    from holddown.facts.remote_code import Script
+
     if not any(name.endswith(".py") for name in names):
         return ()
     paths = sorted({*folder.glob("*.py"), *folder.glob("[!.]*/*.py")})
@@ -165,67 +216,3 @@ def _scripts(folder: Path, names: tuple[str, ...]) -> tuple[Script, ...]:
         except OSError:
             continue  # a file that cannot be read is told as one that is not there
     return tuple(found)
-
-
-def _marked(folder: Path, names: tuple[str, ...]) -> tuple[tuple[ShardSeen, ...], list[NameMarks]]:
-    shards = tuple(_safetensors_shard(folder / name, only_marks=True) for name in names)
-    headers = [shard.header for shard in shards]
-    return shards, [header.marks if isinstance(header, safetensors.ShardHeader) else NO_MARKS for header in headers]
-
-
-def _safetensors_shard(path: Path, *, only_marks: bool = False) -> ShardSeen:
-    with path.open("rb", buffering=0) as file:
-        descriptor = file.fileno()
-        size = os.fstat(descriptor).st_size
-        wanted = min(safetensors.header_bytes_wanted(_read(descriptor, 0, safetensors.LENGTH_BYTES)), size)
-        head = _read(descriptor, 0, wanted)
-        header = safetensors.read_header(path.name, size, head, only_marks=only_marks)
-        tail = Tail.DATA
-        if isinstance(header, safetensors.ShardHeader) and header.header_bytes + header.data_bytes == size:
-            tail = _tail(descriptor, size, header.header_bytes)
-    return ShardSeen(path.name, size, head_sha256(head), header, tail)
-
-
-def _gguf_part(path: Path) -> ShardSeen:
-    with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        head = _read(file.fileno(), 0, min(size, _FIRST_READ_BYTES))
-        while isinstance(header := gguf.read_header(path.name, size, head), gguf.NeedMore):
-            # doubling keeps the work in proportion: each try parses again from the start
-            wanted = min(size, max(header.at_least_bytes, 2 * len(head)))
-            more = _read(file.fileno(), len(head), wanted - len(head))
-            if not more:
-                header = safetensors.truncated(
-                    path.name, "it shrank while it was read", len(head), header.at_least_bytes
-                )
-                break
-            head += more
-        tail = Tail.DATA
-        if isinstance(header, gguf.GgufHeader):
-            head = head[: header.header_bytes]
-            if header.data_start + header.data_bytes <= size:
-                tail = _tail(file.fileno(), size, header.data_start)
-    return ShardSeen(path.name, size, head_sha256(head), header, tail)
-
-
-def _read(descriptor: int, at: int, count: int) -> bytes:
-    """`count` bytes, or fewer at the end of the file."""
-    pieces = []
-    while count > 0 and (piece := os.pread(descriptor, count, at)):
-        pieces.append(piece)
-        at += len(piece)
-        count -= len(piece)
-    return b"".join(pieces)
-
-
-def _tail(descriptor: int, size: int, data_start: int) -> Tail:
-    """Whether the end of the file was ever filled. A shard with less than a MiB of data is too small to tell."""
-    start = size - TAIL_BYTES
-    if start < data_start or _read(descriptor, start, TAIL_BYTES) != bytes(TAIL_BYTES):
-        return Tail.DATA
-    try:
-        os.lseek(descriptor, start, os.SEEK_DATA)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            return Tail.UNWRITTEN
-    return Tail.ZERO
