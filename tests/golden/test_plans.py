@@ -12,13 +12,13 @@ from typing import Any
 import click
 import pytest
 
+from fakes.captured import captured_model
 from fakes.checkpoint_bytes import gguf_head
 from holddown.base.codec import load
 from holddown.base.evidence import from_file
 from holddown.base.finding import Finding
 from holddown.cli.output import findings_text
 from holddown.explain.plan_text import no_plan_text, plan_text
-from holddown.facts.checkpoint import DirectorySeen, TextFile, directory_facts, weight_files
 from holddown.facts.engine import Engine
 from holddown.facts.gguf import GgufHeader, read_header
 from holddown.facts.gguf_model import gguf_facts
@@ -37,7 +37,6 @@ from holddown.plan.wishes import Candidate, Wishes
 from holddown.tables.load import recorded_engine
 
 _FOLDER = Path(__file__).parent / "plans"
-_CONFIGS = Path(__file__).parents[1] / "captures" / "configs"
 STORIES = sorted(path.parent for path in _FOLDER.glob("*/story.json"))
 
 
@@ -73,14 +72,8 @@ def model(named: Any) -> ModelFacts:
         assert isinstance(header, GgufHeader)
         parts = (ShardSeen("model.gguf", size, "0", header, Tail.DATA),)
         return gguf_facts(f"/models/{named['name']}.gguf", parts, ()).model
-    capture = json.loads((_CONFIGS / f"{named}.json").read_text(encoding="utf-8"))
-    texts = [TextFile("config.json", json.dumps(capture["config"]))]
-    if "quant" in capture:
-        texts.append(TextFile("hf_quant_config.json", json.dumps(capture["quant"])))
-    names = tuple(text.name for text in texts)
-    seen = DirectorySeen(f"/models/{named}", names, tuple(texts), None, weight_files(names, None), ())
     # as if its weights were there: the plan is the same, and what is missing is another test's matter
-    return replace(directory_facts(seen).model, from_shapes=False)
+    return replace(captured_model(named), from_shapes=False)
 
 
 def candidate(named: str) -> Candidate:
