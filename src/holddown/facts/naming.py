@@ -137,7 +137,11 @@ _ROWS = (
     ),
     _part_of(r"shared?_experts?|shared_mlp", _C.SHARED_EXPERTS, _S.REPLICATED),
     _part_of(r"experts", _C.ROUTED_EXPERTS, _S.EXPERTS),
-    _row(r"moe\.(?:gate_proj|up_proj|down_proj)|ffn_(?:gate|up|down|gate_up)_exps", _C.ROUTED_EXPERTS, _S.EXPERTS),
+    _row(
+        r"moe\.(?:gate_proj|up_proj|down_proj|input_linear|output_linear)|ffn_(?:gate|up|down|gate_up)_exps",
+        _C.ROUTED_EXPERTS,
+        _S.EXPERTS,
+    ),
     _row(r"(?:[^.]*norm[^.]*|ln_\w+|layer_scalar)", _C.NORMS, _S.REPLICATED),
     # attention and what stands in its place
     _part_of(r"indexer|compressor|indexer_compressor", _C.ATTENTION, _S.REPLICATED),

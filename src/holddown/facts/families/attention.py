@@ -42,12 +42,15 @@ def _plain(keys: Keys, family: Family, attention: Plain) -> Iterator[Module]:
     queries, key_width = heads * attention.head_dim, kv_heads * attention.head_dim
     biased = family.qkv_bias or keys.flag("attention_bias")
     gate = 2 if family.output_gate or keys.flag("attn_output_gate") else 1
-    yield linear("q_proj", gate * queries, hidden, biased)
-    yield linear("k_proj", key_width, hidden, biased)
-    # Gemma 4's full layers take the key for the value too
-    shared = keys.flag("attention_k_eq_v") and isinstance(attention, FullAttention)
-    if not shared:
-        yield linear("v_proj", kv_heads * attention.v_head_dim, hidden, biased)
+    values = kv_heads * attention.v_head_dim
+    if family.joined_qkv:
+        yield linear("qkv_proj", gate * queries + key_width + values, hidden, biased)
+    else:
+        yield linear("q_proj", gate * queries, hidden, biased)
+        yield linear("k_proj", key_width, hidden, biased)
+        # Gemma 4's full layers take the key for the value too
+        if not (keys.flag("attention_k_eq_v") and isinstance(attention, FullAttention)):
+            yield linear("v_proj", values, hidden, biased)
     yield linear("o_proj", hidden, heads * attention.v_head_dim, keys.flag("attention_bias") and family.o_bias)
     yield from _query_norms(keys, family, attention)
     if family.sinks and _has_sinks(keys, attention):

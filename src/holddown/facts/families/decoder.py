@@ -1,7 +1,7 @@
 """The tensors of a whole language model: embedding, layers, last norm and head."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holddown.facts.attention import CompressedAttention
@@ -9,7 +9,7 @@ from holddown.facts.families.attention import attention_modules
 from holddown.facts.families.family import Family, Fused, find_family, find_wrapper
 from holddown.facts.families.feed_forward import dense_modules, moe_modules
 from holddown.facts.families.module import Module, bare, linear, norm, under
-from holddown.facts.hf_keys import Keys, language_part
+from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
 from holddown.facts.layers import Layer, read_layers
 
 
@@ -38,14 +38,23 @@ class Decoder:
         return self.keys.size("vocab_size", "padded_vocab_size")
 
 
+# Activations that no family has a gate with. Source: transformers' Arcee, Nemotron and Apertus models.
+_UNGATED = ("relu2", "xielu")
+
+
 def read_decoder(config: Mapping[str, Any], split_experts: bool) -> Decoder:
     """Raises: MissingKeyError, NotUnderstoodError."""
     part_prefix, part = language_part(config)
     family, note = find_family(config)
+    keys = Keys(part, part_prefix)
+    if keys.has("hidden_size_per_layer_input"):
+        raise NotUnderstoodError(f"config.json {part_prefix}hidden_size_per_layer_input: embeddings of each layer")
+    if keys.text("hidden_act") in _UNGATED:
+        family = replace(family, gated=False)
     wrapper = find_wrapper(config)
     tied = part.get("tie_word_embeddings", config.get("tie_word_embeddings", family.tied))
     return Decoder(
-        keys=Keys(part, part_prefix),
+        keys=keys,
         family=family,
         prefix=wrapper.prefix if wrapper else family.prefix,
         head=wrapper.head if wrapper else family.head,

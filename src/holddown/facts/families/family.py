@@ -49,8 +49,9 @@ _W123 = ("w1", "w3", "w2")
 class Family:
     """Defaults are Llama's. mlp, moe: where a dense and a sparse layer keep their feed forward. expert: names of gate,
     up and down. router_bias: the name of the bias that only picks experts (`e_score_correction_bias`). o_bias: whether
-    `attention_bias` means the output projection too. head_gate: a gate for each head where
-    the config does not say. draft_default: MTP layers where the config has no key for them.
+    `attention_bias` means the output projection too. head_gate: a gate for each head where the config does not say.
+    joined_qkv, joined_mlp: q, k and v, or gate and up, are one Linear. draft_default: MTP layers where the config has
+    no key for them.
     """
 
     attention: str = "self_attn"
@@ -76,6 +77,8 @@ class Family:
     head: str = "lm_head"
     prefix: str = "model."
     tied: bool = False
+    joined_qkv: bool = False
+    joined_mlp: bool = False
     draft: Draft = Draft.NONE
     draft_default: int = 0
 
@@ -90,6 +93,10 @@ _QWEN3_5 = Family(
     fused=Fused.OUT_IN,
 )  # fmt: skip
 _GEMMA = ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")
+_GLM4 = (
+    "input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm",
+)  # fmt: skip
+_AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
 _KIMI_LINEAR = Family(
     moe="block_sparse_moe", expert=_W123, router_bias="gate.e_score_correction_bias", draft=Draft.NUMBERED
 )
@@ -113,6 +120,20 @@ _FAMILIES: Mapping[str, Family] = {
     "mistral": Family(),
     "ministral3": Family(),
     "nemotron-nas": Family(),
+    "granite": Family(),
+    "granitemoe": Family(moe="block_sparse_moe", fused=Fused.OUT_IN, router="router.layer"),
+    "smollm3": Family(),
+    "seed_oss": Family(o_bias=False),
+    "ernie4_5": Family(tied=True),
+    "phi3": Family(joined_qkv=True, joined_mlp=True),
+    "glm": Family(o_bias=False, joined_mlp=True),
+    "glm4": Family(o_bias=False, joined_mlp=True, norms=_GLM4),
+    "gemma": Family(tied=True),
+    "olmo2": Family(qk_norm=QkNorm.WHOLE, norms=_AFTER),
+    "olmo3": Family(qk_norm=QkNorm.WHOLE, norms=_AFTER),
+    "olmoe": Family(qk_norm=QkNorm.WHOLE),
+    "exaone4": Family(qk_norm=QkNorm.HEAD, norms=_AFTER),
+    "cohere2": Family(norms=("input_layernorm",), tied=True),
     "qwen2": Family(qkv_bias=True),
     "qwen2_moe": Family(qkv_bias=True, shared="shared_expert", shared_gate=True),
     "qwen2_5_vl_text": Family(qkv_bias=True),
@@ -140,7 +161,9 @@ _FAMILIES: Mapping[str, Family] = {
     "glm4_moe": Family(
         router_bias="gate.e_score_correction_bias", o_bias=False, qk_norm=QkNorm.HEAD, draft=Draft.NUMBERED
     ),
+    "glm4_moe_lite": _DEEPSEEK,
     "glm_moe_dsa": _DEEPSEEK,
+    "solar_open": Family(router_bias="gate.e_score_correction_bias"),
     "kimi_linear": _KIMI_LINEAR,
     "llama4_text": Family(
         mlp="feed_forward", moe="feed_forward", fused=Fused.IN_OUT, router="router", shared="shared_expert"

@@ -15,9 +15,12 @@ def dense_modules(keys: Keys, family: Family, width: int) -> Iterator[Module]:
 
 def gated_mlp(family: Family, hidden: int, width: int, biased: bool = False) -> Iterator[Module]:
     """Nemotron-H squares a ReLU and has no gate."""
-    if family.gated:
-        yield linear("gate_proj", width, hidden, biased)
-    yield linear("up_proj", width, hidden, biased)
+    if family.joined_mlp:
+        yield linear("gate_up_proj", 2 * width, hidden, biased)
+    else:
+        if family.gated:
+            yield linear("gate_proj", width, hidden, biased)
+        yield linear("up_proj", width, hidden, biased)
     yield linear("down_proj", hidden, width, biased)
 
 
