@@ -136,7 +136,12 @@ _FAMILIES: Mapping[str, Family] = {
     "cohere2": Family(norms=("input_layernorm",), tied=True),
     "qwen2": Family(qkv_bias=True),
     "qwen2_moe": Family(qkv_bias=True, shared="shared_expert", shared_gate=True),
+    "qwen2_vl": Family(qkv_bias=True),
+    "qwen2_5_vl": Family(qkv_bias=True),
+    "qwen2_vl_text": Family(qkv_bias=True),
     "qwen2_5_vl_text": Family(qkv_bias=True),
+    "qwen2_5_omni_text": Family(qkv_bias=True),
+    "qwen3_omni_moe_text": _QWEN3,
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
     "qwen3_vl_text": _QWEN3,
@@ -159,6 +164,9 @@ _FAMILIES: Mapping[str, Family] = {
         embedding="embed", head="head", prefix="", draft=Draft.DEEPSEEK_V4,
     ),
     "glm4_moe": Family(
+        router_bias="gate.e_score_correction_bias", o_bias=False, qk_norm=QkNorm.HEAD, draft=Draft.NUMBERED
+    ),
+    "glm4v_moe_text": Family(
         router_bias="gate.e_score_correction_bias", o_bias=False, qk_norm=QkNorm.HEAD, draft=Draft.NUMBERED
     ),
     "glm4_moe_lite": _DEEPSEEK,
@@ -207,6 +215,9 @@ _WRAPPERS = {
     "qwen3_5": _INSIDE,
     "qwen3_5_moe": _INSIDE,
     "gemma4": _INSIDE,
+    "glm4v_moe": _INSIDE,
+    "qwen3_omni_moe": Wrapper("thinker.model.", "thinker.lm_head"),
+    "qwen2_5_omni": Wrapper("thinker.model.", "thinker.lm_head"),
     "qwen2_vl": Wrapper("model.", "lm_head"),
     "qwen2_5_vl": Wrapper("model.", "lm_head"),
     # Mistral's large models are published as a language model alone, in a wrapper's config

@@ -13,17 +13,15 @@ def vision_modules(config: Mapping[str, Any]) -> tuple[tuple[Module, ...], str]:
     Raises: MissingKeyError, NotUnderstoodError.
     """
     prefix, part = language_part(config)
-    vision, top = Keys(config).part("vision_config"), Keys(config).text("model_type")
+    keys, top = Keys(config), Keys(config).text("model_type")
+    vision, build = keys.part("vision_config"), _TOWERS.get(top)
+    more = "; an audio tower is not counted" if keys.part("audio_config") is not None else ""
     if vision is None:
-        billions = config.get("vision_params_billion")
-        if prefix and (billions or top in _TOWERS):
-            return (), "config.json has no vision_config: a vision tower is not counted"
-        return (), ""
-    build = _TOWERS.get(top)
+        told = "config.json has no vision_config: what is around the language model is not counted" if prefix else ""
+        return (), told
     if build is None:
-        return (), f"holddown does not know the vision tower of {top[:60]!r}: it is not counted"
-    hidden = Keys(part, prefix).size("hidden_size")
-    return tuple(build(vision, Keys(config), hidden)), ""
+        return (), f"holddown does not know the vision tower of {top[:60]!r}: it is not counted{more}"
+    return tuple(build(vision, keys, Keys(part, prefix).size("hidden_size"))), more.removeprefix("; ")
 
 
 _MOST_LAYERS = 1000
