@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holddown import ports
-from holddown.base.errors import EngineError
+from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding
 from holddown.facts.engine import Engine
 from holddown.facts.machine import MachineFacts
@@ -44,11 +44,27 @@ class Planned:
 
 
 def plan(path: str, site: Site, wishes: Wishes, doors: Doors, trusted: Sequence[TrustedCode] = ()) -> Planned | NoPlan:
-    """Also with builds that are only recorded. trusted: code that the user said yes to. Raises: FactError."""
+    """Also with builds that are only recorded. trusted: code that the user allowed. Raises: UsageError, FactError."""
+    recorded = recorded_candidates(wishes.engine)
+    _known(wishes.engine, doors, recorded)
     doors.say(f"inspecting {path}")
     inspection = doors.checkpoints.inspect(path)
     wishes = replace(wishes, consent=consent(inspection.model, trusted))
-    return plan_of(inspection, site, wishes, doors, recorded_candidates(wishes.engine))
+    return plan_of(inspection, site, wishes, doors, recorded)
+
+
+def _known(wanted: str, doors: Doors, recorded: Sequence[Candidate]) -> None:
+    """Raises: UsageError when no build is called so."""
+    registered = doors.engines.all()
+    if not wanted or recorded or any(wanted in (engine.name, engine.ref) for engine in registered):
+        return
+    raise UsageError(
+        f"no engine is called {wanted}",
+        code="usage.engine",
+        seen=f"registered here: {', '.join(each.ref for each in registered) or 'none'}; "
+        f"recorded: {', '.join(each.ref for each in recorded_engines())}",
+        do="name one of these, or leave --engine out",
+    )
 
 
 def plan_of(

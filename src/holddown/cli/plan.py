@@ -27,6 +27,7 @@ from holddown.plan.site import Site
 from holddown.plan.wishes import Wishes
 from holddown.remember.calibrate import calibrations
 from holddown.remember.record import gpu_claims
+from holddown.tables.gpu import FabricRow, GpuRow
 from holddown.tables.load import gpu_row
 
 
@@ -87,24 +88,22 @@ def _site(node_file: str | None, gpus: str | None, fabric: str | None) -> tuple[
             what = "--node names a machine and --gpus another"
             raise UsageError(what, code="usage.gpus", do="leave one out, or --gpus 0,1 for some of the machine's")
         count, row = named_gpus(gpus)
-        between = named_fabric(fabric, row) if fabric else usual_fabric(row)
-        source = Source(
-            SourceKind.USER if fabric else SourceKind.TABLE, fabric or f"what {row.name} boxes usually have"
-        )
-        return Site(named_machine(count, row, between), {}, Known(between, source)), None
+        usual = Known(usual_fabric(row), Source(SourceKind.TABLE, f"usual for {row.name}"))
+        between = _between(fabric, row) if fabric else usual
+        return Site(named_machine(count, row, between.value), fabric=between, here=False), None
     machine = _snapshot(node_file) if node_file else wiring.host().facts()
-    indices = None if gpus is None else gpu_indices(gpus)
     records = () if node_file else wiring.store().all()
     claims = gpu_claims(each for each in records if not each.status.state.over)
     site = Site(machine, claims, here=node_file is None, calibrations=calibrations(records))
-    if fabric is None:
-        return site, indices
-    if not machine.gpus:
-        raise UsageError(f"--fabric {fabric}: there are no GPUs", code="usage.fabric", seen=machine.gpus_because)
-    between = named_fabric(fabric, gpu_row(machine.gpus[0].name))
-    return Site(
-        machine, claims, Known(between, Source(SourceKind.USER, f"--fabric {fabric}")), node_file is None
-    ), indices
+    if fabric is not None:
+        if not machine.gpus:
+            raise UsageError(f"--fabric {fabric}: there are no GPUs", code="usage.fabric", seen=machine.gpus_because)
+        site = replace(site, fabric=_between(fabric, gpu_row(machine.gpus[0].name)))
+    return site, None if gpus is None else gpu_indices(gpus)
+
+
+def _between(fabric: str, row: GpuRow) -> Known[FabricRow]:
+    return Known(named_fabric(fabric, row), Source(SourceKind.USER, f"--fabric {fabric}"))
 
 
 def _snapshot(file: str) -> MachineFacts:
@@ -114,7 +113,5 @@ def _snapshot(file: str) -> MachineFacts:
     except OSError as error:
         raise UsageError(f"{file} cannot be read", code="usage.node", seen=str(error), do=do) from error
     except (ValueError, RecursionError) as error:
-        seen = str(error) if len(str(error)) < 300 else f"{str(error)[:300]} ..."
-        raise MachineError(
-            f"{file} is no description of a machine", code="machine.snapshot", seen=seen, do=do
-        ) from error
+        what = f"{file} is no description of a machine"
+        raise MachineError(what, code="machine.snapshot", seen=str(error)[:300], do=do) from error

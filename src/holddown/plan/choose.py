@@ -109,7 +109,14 @@ def _build_runs(candidate: Candidate, machine: MachineFacts) -> str:
     device = candidate.facts.device
     if isinstance(device, Known) and device.value == "cuda" and not machine.gpus:
         return f"a build for CUDA, and no GPU is usable here: {machine.gpus_because}"
+    if isinstance(device, Known) and device.value == "cuda" and not _is_nvidia(machine.gpus[0]):
+        return f"a build for CUDA, and {machine.gpus[0].name} is no GPU for it"
     return ""
+
+
+def _is_nvidia(gpu: Gpu) -> bool:
+    """Compute capabilities are NVIDIA's; AMD's are names such as gfx942."""
+    return known_or(gpu.compute_capability, "0").partition(".")[0].isdecimal()
 
 
 def _usable_gpus(machine: MachineFacts, wishes: Wishes, claims: Mapping[int, str]) -> tuple[Gpu, ...] | str:

@@ -190,8 +190,8 @@ def _fastest(among: Sequence[Scored]) -> Scored:
 
 def _asked_text(terms: Terms) -> str:
     users = terms.workload.concurrency
-    text = "the weights and one sequence of the wanted context"
-    return f"{text} beside {users} users at once" if users else text
+    text = "the weights and one sequence of the whole context"
+    return f"{text}, or {users} users at once" if users else text
 
 
 def _at(terms: Terms) -> str:

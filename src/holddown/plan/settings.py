@@ -1,6 +1,6 @@
 """Every setting with its because. A user's `--set` always wins; what it contradicts is said."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from holddown.base.evidence import Known, Source, SourceKind, known_or
 from holddown.base.finding import Finding, Severity
@@ -113,9 +113,31 @@ def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit, wish
         for setting in settings
         if setting.source.kind is SourceKind.USER and (finding := _contradiction(setting, model, fit))
     ]
+    findings += _too_slow(fit, wishes)
     if model.remote_code and not any(setting.name == "trust-remote-code" for setting in settings):
         findings.append(_untrusted(model, wishes))
     return tuple(findings)
+
+
+def _too_slow(fit: Fit, wishes: Wishes) -> Iterator[Finding]:
+    """What is wanted of the answers' speed, where no way to run it is predicted to reach it."""
+    if not isinstance(fit.speed, Known):
+        return
+    slo, speed = wishes.workload.slo, fit.speed.value
+    rows = (
+        ("ttft", "to the first token", slo.ttft_ms, speed.ttft_ms),
+        ("tpot", "per token", slo.tpot_ms, speed.tpot_ms),
+    )
+    for name, what, wanted, predicted in rows:
+        if wanted and predicted.value > wanted:
+            yield Finding(
+                f"plan.slo-{name}",
+                Severity.WARN,
+                wishes.workload.name,
+                f"{predicted.value:.0f} ms {what} are predicted where {wanted:.0f} are wanted",
+                f"{predicted.low:.0f} to {predicted.high:.0f} ms ({fit.speed.source.where})",
+                "fewer requests at once, shorter prompts, or more and faster GPUs",
+            )
 
 
 def _untrusted(model: ModelFacts, wishes: Wishes) -> Finding:
