@@ -29,12 +29,17 @@ class Doors:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """plan.findings: of the checkpoint, the plan and the flags; nothing of the ground it would stand on."""
+    """plan.findings: of the plan and the flags; nothing of the ground it would stand on."""
 
     inspection: Inspection
     machine: MachineFacts
     candidate: Candidate
     plan: Plan
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The checkpoint's own first."""
+        return (*self.inspection.findings, *self.plan.findings)
 
     def command(self, binding: Binding) -> LaunchSpec:
         """The exact command that listens there."""
@@ -71,8 +76,9 @@ def plan_of(
     inspection: Inspection, site: Site, wishes: Wishes, doors: Doors, recorded: Sequence[Candidate] = ()
 ) -> Planned | NoPlan:
     """recorded: builds that may be planned for though they are not installed here. Raises: FactError."""
-    # for a machine that is not this one, what happens to be installed here says nothing unless it is named
-    candidates, broken = _candidates(wishes.engine, doors) if site.here or wishes.engine else ([], ())
+    # for GPUs of another machine, what happens to be installed here says nothing unless it is named
+    elsewhere = not site.here and site.machine.gpus and not wishes.engine
+    candidates, broken = ([], ()) if elsewhere else _candidates(wishes.engine, doors)
     known = {each.engine.ref for each in candidates}
     candidates += [each for each in recorded if each.engine.ref not in known]
     planned = choose(inspection.model, site, candidates, wishes, broken)

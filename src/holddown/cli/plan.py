@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from holddown import wiring
-from holddown.app.plan import Planned, plan
+from holddown.app.plan import plan
 from holddown.base.codec import load
 from holddown.base.errors import MachineError, UsageError
 from holddown.base.evidence import Known, Source, SourceKind
@@ -65,8 +65,10 @@ def command(ctx: click.Context, /, **words: Any) -> None:
         answer(plan_document(planned), no_plan_text(planned), as_json=as_json)
         ctx.exit(1)
     spec = planned.command(Binding())
-    answer(plan_document(planned.plan, spec), _text(planned), as_json=as_json)
-    if blocking(planned.plan.findings):
+    document = plan_document(replace(planned.plan, findings=planned.findings), spec)
+    texts = (plan_text(planned.plan, spec), findings_text(planned.findings))
+    answer(document, "\n\n".join(filter(None, texts)), as_json=as_json)
+    if blocking(planned.findings):
         ctx.exit(1)
 
 
@@ -74,12 +76,6 @@ def _quiet(line: str) -> None:
     """A plan takes less than a second: only what takes longer, asking a build for the first time, is said."""
     if not line.startswith("inspecting"):
         progress(line)
-
-
-def _text(planned: Planned) -> str:
-    text = plan_text(planned.plan, planned.command(Binding()))
-    findings = findings_text((*planned.inspection.findings, *planned.plan.findings))
-    return f"{text}\n\n{findings}" if findings else text
 
 
 def _site(node_file: str | None, gpus: str | None, fabric: str | None) -> tuple[Site, tuple[int, ...] | None]:
