@@ -138,7 +138,7 @@ _ROWS = (
     _part_of(r"shared?_experts?|shared_mlp", _C.SHARED_EXPERTS, _S.REPLICATED),
     _part_of(r"experts", _C.ROUTED_EXPERTS, _S.EXPERTS),
     _row(
-        r"moe\.(?:gate_proj|up_proj|down_proj|input_linear|output_linear)|ffn_(?:gate|up|down|gate_up)_exps",
+        r"(?:block_sparse_)?moe\.(?:gate_proj|up_proj|down_proj|input_linear|output_linear)|ffn_(?:gate|up|down|gate_up)_exps",
         _C.ROUTED_EXPERTS,
         _S.EXPERTS,
     ),
@@ -188,7 +188,7 @@ _ROWS = (
     _row(r"embed_tokens\w*|word_embeddings|wte|tok_embeddings|embeddings|embed|embed_in", _C.EMBEDDINGS, _S.VOCAB),
     _row(r"token_embd|per_layer_token_embd", _C.EMBEDDINGS, _S.VOCAB),
     _row(r"wpe|embed_positions|position_embd", _C.EMBEDDINGS, _S.REPLICATED),
-    _row(r"lm_head|embed_out|shared_head\.head|shared_head_head|(?:nextn|mtp\.\*)\.head", _C.HEAD, _S.VOCAB),
+    _row(r"lm_head|embed_out|shared_head\.(?:head|output)|shared_head_head|(?:nextn|mtp\.\*)\.head", _C.HEAD, _S.VOCAB),
     _Row(re.compile(r"(?:model\.)?(?:output|head)"), Place(_C.HEAD, _S.VOCAB)),
 )
 

@@ -155,8 +155,14 @@ def _rules(method: str, said: Keys, config: Mapping[str, Any]) -> Quantization:
         scheme = Scheme("mxfp4", Layout.GPT_OSS, 4, group_size=32)
         experts = _Group(scheme, _NONE, components=frozenset({Component.ROUTED_EXPERTS}))
         return Quantization(_UNSET, _UNSET, groups=(experts,))
+    if method == "fbgemm_fp8":  # Llama 3.1 405B FP8
+        return _everywhere(Scheme("fp8", Layout.FP8, 8, per_channel=True), said, frozenset({Component.HEAD}))
+    if method == "mxfp8":  # MiniMax' own
+        return _everywhere(Scheme("mxfp8", Layout.MODELOPT, 8, 32), said, frozenset({Component.HEAD}))
     if method in ("awq", "auto_awq", "gptq", "auto_gptq"):
         return _packed(method, said)
+    if method in ("auto-round", "inc"):
+        return _packed("awq" if "awq" in said.text("packing_format") else "gptq", said)
     if method == "bitsandbytes":
         return _bitsandbytes(said)
     raise NotUnderstoodError(f"holddown has no rule for how {method} stores weights")
@@ -291,15 +297,11 @@ def _fp8(said: Keys, config: Mapping[str, Any]) -> Quantization:
     """Linears of all layers, the draft's too; never the head. Source: transformers' finegrained_fp8, DeepSeek V3."""
     _, inner = language_part(config)
     block = _block(said.items("weight_block_size")) if said.has("weight_block_size") else (0, 0)
-    ignored = _names(said.items("modules_to_not_convert"), said.items("ignored_layers"), said.items("ignore"))
-    left_alone = _LEFT_ALONE | {Component.HEAD}
     static = said.text("activation_scheme") == "static"
     if not Keys(inner).items("compress_ratios"):
         name = "fp8" if block == (0, 0) else "fp8-block"
         scheme = Scheme(name, Layout.FP8, 8, block=block, input_scale=static and block == (0, 0))
-        return Quantization(
-            _UNSET, _UNSET, groups=(_Group(scheme, _NONE, True),), ignored=ignored, left_alone=left_alone
-        )
+        return _everywhere(scheme, said, frozenset({Component.HEAD}))
     groups = [_Group(Scheme("fp8-block", Layout.DEEPSEEK_V4, 8, block=block), _NONE, True)]
     if Keys(inner).text("expert_dtype") == "fp4":
         experts = Scheme("mxfp4", Layout.DEEPSEEK_V4, 4, group_size=32)
@@ -307,7 +309,19 @@ def _fp8(said: Keys, config: Mapping[str, Any]) -> Quantization:
     if said.part("quantized_layers") is not None:
         # NVIDIA's DeepSeek V4: the experts again in NVFP4, the rest as DeepSeek published it
         groups = [*_quantized_layers(said), *groups]
-    return Quantization(_UNSET, _UNSET, groups=tuple(groups), left_alone=left_alone)
+    return Quantization(_UNSET, _UNSET, groups=tuple(groups), left_alone=_LEFT_ALONE | {Component.HEAD})
+
+
+def _everywhere(scheme: Scheme, said: Keys, more_left_alone: frozenset[Component]) -> Quantization:
+    """Every Linear of the layers but those that the config's list names."""
+    ignored = _names(
+        said.items("modules_to_not_convert"),
+        said.items("ignored_layers"),
+        said.items("ignore"),
+        said.items("llm_int8_skip_modules"),
+    )
+    left_alone = _LEFT_ALONE | more_left_alone
+    return Quantization(_UNSET, _UNSET, groups=(_Group(scheme, _NONE, True),), ignored=ignored, left_alone=left_alone)
 
 
 # --- integer weights and bitsandbytes
@@ -320,9 +334,8 @@ def _packed(method: str, said: Keys) -> Quantization:
         raise NotUnderstoodError(f"holddown has no rule for {method} with bits {bits}, group_size {str(size)[:20]}")
     layout = Layout.AWQ if "awq" in method else Layout.GPTQ
     scheme = Scheme(f"int{bits}", layout, bits, max(size, 0), act_order=said.flag("desc_act"))
-    left_alone = _LEFT_ALONE | {Component.MTP} | (set() if said.flag("lm_head") else {Component.HEAD})
-    ignored = _names(said.items("modules_to_not_convert"))
-    return Quantization(_UNSET, _UNSET, groups=(_Group(scheme, _NONE, True),), ignored=ignored, left_alone=left_alone)
+    head = frozenset() if said.flag("lm_head") else frozenset({Component.HEAD})
+    return _everywhere(scheme, said, frozenset({Component.MTP}) | head)
 
 
 def _bitsandbytes(said: Keys) -> Quantization:
@@ -334,6 +347,4 @@ def _bitsandbytes(said: Keys) -> Quantization:
     scheme = Scheme(name, Layout.BITSANDBYTES, 4, group_size=64, nested=nested)
     if not four:
         scheme = Scheme("int8", Layout.BITSANDBYTES, 8, per_channel=True)
-    ignored = _names(said.items("llm_int8_skip_modules"))
-    left_alone = _LEFT_ALONE | {Component.HEAD}
-    return Quantization(_UNSET, _UNSET, groups=(_Group(scheme, _NONE, True),), ignored=ignored, left_alone=left_alone)
+    return _everywhere(scheme, said, frozenset({Component.HEAD}))

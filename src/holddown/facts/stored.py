@@ -164,7 +164,7 @@ def _fp8(scheme: Scheme, shape: Shape) -> tuple[StoredTensor, ...]:
     if scheme.block != (0, 0):
         return (weight, StoredTensor("weight_scale_inv", "F32", _scale_shape(scheme, shape)))
     inputs = [StoredTensor("input_scale", "F32", ())] if scheme.input_scale else []
-    return (weight, StoredTensor("weight_scale", "F32", ()), *inputs)
+    return (weight, StoredTensor("weight_scale", "F32", (shape[0], 1) if scheme.per_channel else ()), *inputs)
 
 
 def _deepseek_v4(scheme: Scheme, shape: Shape) -> tuple[StoredTensor, ...]:

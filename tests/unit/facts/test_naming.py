@@ -83,6 +83,12 @@ blk.3.indexer.attn_q_b.weight                                   attention replic
 blk.61.nextn.eh_proj.weight                                     mtp replicated
 token_embd.weight                                               embeddings vocab
 output_norm.weight                                              norms replicated
+model.layers.3.self_attn.o_a_proj.weight                        attention column
+model.layers.3.self_attn.kv_proj.weight                         attention replicated
+model.layers.3.self_attn.forget_gate.f_b_proj.weight            attention column
+model.layers.45.transformer.shared_head.output.weight           mtp vocab
+model.mtp.layers.0.mlp.down_proj.weight                         mtp row
+model.layers.3.block_sparse_moe.input_linear.weight             routed_experts experts
 strange.thing.weight                                            other replicated
 """
 

@@ -135,13 +135,19 @@ def test_gpt_oss_has_mxfp4_experts_only() -> None:
             Scheme("int8", Layout.GPTQ, 8, act_order=True),
         ),
         (
+            {"quant_method": "auto-round", "bits": 4, "group_size": 128, "packing_format": "auto_round:auto_gptq"},
+            Scheme("int4", Layout.GPTQ, 4, 128),
+        ),
+        ({"quant_method": "fbgemm_fp8"}, Scheme("fp8", Layout.FP8, 8, per_channel=True)),
+        ({"quant_method": "mxfp8"}, Scheme("mxfp8", Layout.MODELOPT, 8, 32)),
+        (
             {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
             Scheme("nf4", Layout.BITSANDBYTES, 4, 64),
         ),
     ],
 )
-def test_integer_weights(said: dict[str, Any], scheme: Scheme) -> None:
-    """AWQ, GPTQ and bitsandbytes: the layers' Linears, not the head."""
+def test_one_scheme_for_all_layers(said: dict[str, Any], scheme: Scheme) -> None:
+    """AWQ, GPTQ, bitsandbytes and FP8 of one kind: the layers' Linears, not the head."""
     found = read(said)
     assert found.scheme("model.layers.0.mlp.up_proj") == scheme
     assert found.scheme("lm_head") is None
