@@ -3,7 +3,7 @@
 import json
 import struct
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes.checkpoint_bytes import LLAMA, framed, gguf_head, safetensors_head
@@ -12,13 +12,25 @@ from holddown.base.finding import Finding
 from holddown.facts import gguf, safetensors
 from holddown.facts.checkpoint import TEXTS, DirectorySeen, TextFile, directory_facts
 from holddown.facts.gguf_model import gguf_facts
+from holddown.facts.header_groups import header_groups
 from holddown.facts.hf_config import read_config
 from holddown.facts.model import Inspection
+from holddown.facts.quantization import read_quantization
 from holddown.facts.shard_index import INDEX, read_index, weight_files
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
-SHARD, _ = safetensors_head({"a": ("BF16", (4, 4)), "b_scale": ("F32", (2,)), "c": ("I32", (8,))})
+SHARD, _ = safetensors_head(
+    {
+        "layers.0.mlp.experts.7.up_proj.weight": ("I8", (4, 16)),
+        "layers.0.mlp.experts.7.up_proj.scale": ("F8_E8M0", (4, 1)),
+        "layers.1.k_proj.qweight": ("I32", (4, 8)),
+        "layers.1.k_proj.g_idx": ("I32", (16,)),
+        "layers.1.k_proj.bias": ("BF16", ()),
+    }
+)
 GGUF, GGUF_SIZE = gguf_head(LLAMA, [("w", 3, (64, 2), 80), ("n", 0, (8,), 32)])
+
+NOTHING_SAID = read_quantization({})
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -30,7 +42,7 @@ rows = st.dictionaries(
     json_values
     | st.fixed_dictionaries(
         {
-            "dtype": st.sampled_from(["BF16", "F4", "I32", "NEW"]) | json_values,
+            "dtype": st.sampled_from(["BF16", "F4", "I32", "U8", "I8", "NEW"]) | json_values,
             "shape": st.lists(st.integers(-2, 2**70), max_size=4) | json_values,
             "data_offsets": st.lists(st.integers(-2, 2**70), min_size=2, max_size=2) | json_values,
         }
@@ -54,9 +66,12 @@ def shard_head(head: bytes, size: int) -> safetensors.ShardHeader | Finding:
     if isinstance(header, safetensors.ShardHeader):
         assert isinstance(safetensors.size_finding(header), Finding | None)
         assert sum(kind.tensors * kind.size_bytes for kind in header.kinds) == header.data_bytes
+        groups = header_groups(header.kinds, NOTHING_SAID).groups
+        assert sum(group.size_bytes for group in groups) == header.data_bytes
     return header
 
 
+@settings(max_examples=1500)
 @given(st.binary(max_size=400) | damaged(SHARD), st.integers(0, 2**64))
 def test_safetensors(head: bytes, size: int) -> None:
     """Any bytes give a header or a finding."""
@@ -69,6 +84,7 @@ def test_safetensors_rows(table: dict[str, object]) -> None:
     shard_head(framed(json.dumps(table)), 2**40)
 
 
+@settings(max_examples=1500)
 @given(st.binary(max_size=400) | damaged(GGUF) | st.binary(max_size=200).map(lambda raw: b"GGUF\x03\0\0\0" + raw))
 def test_gguf(head: bytes) -> None:
     """Any bytes give a header, a finding, or a demand for more that is neither useless nor beyond the limit."""

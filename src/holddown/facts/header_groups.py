@@ -187,7 +187,8 @@ def _stored(tensors: _Tensors, module: _Module, quantization: Quantization) -> t
         case (("weight" | "weight_packed" | ""), "U8"):
             return _bytes(tensors, module, scales)
         case (("weight" | ""), "I8"):
-            half = any(one.dtype == "F8_E8M0" and one.shape[-1:] == (tensors.shape[-1] // 16,) for one in scales)
+            wide = tensors.shape[-1] if tensors.shape else 1
+            half = any(one.dtype == "F8_E8M0" and one.shape[-1:] == (wide // 16,) for one in scales)
             return ("mxfp4", 2 * elements) if half else ("int8", elements)
         case _, "F4":
             return "nvfp4" if any(one.dtype == "F8_E4M3" for one in scales) else "mxfp4", elements

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holddown.facts.gguf import GgufHeader
 
 _FIRST_READ_BYTES = 1 << 20
+_PAGE = 4096
 
 
 def safetensors_shard(path: Path, *, only_marks: bool = False) -> ShardSeen:
@@ -68,7 +69,10 @@ def _read(descriptor: int, at: int, count: int) -> bytes:
 def _tail(descriptor: int, size: int, data_start: int) -> Tail:
     """Whether the end of the file was ever filled. A shard with less than a MiB of data is too small to tell."""
     start = size - TAIL_BYTES
-    if start < data_start or _read(descriptor, start, TAIL_BYTES) != bytes(TAIL_BYTES):
+    # most files show in their last page that they are whole
+    if start < data_start or any(_read(descriptor, size - _PAGE, _PAGE)):
+        return Tail.DATA
+    if _read(descriptor, start, TAIL_BYTES) != bytes(TAIL_BYTES):
         return Tail.DATA
     try:
         os.lseek(descriptor, start, os.SEEK_DATA)
