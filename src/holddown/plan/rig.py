@@ -13,12 +13,14 @@ _GIGA, _TERA = 1e9, 1e12
 
 @dataclass(frozen=True, slots=True)
 class FormatRates:
-    """For weights of one format. quantizes: the input of each linear layer is quantised first."""
+    """For weights of one format. expert_kernels: how many times the usual number of kernels, or of their cost, a layer of
+    such experts has here. quantizes: the input of each linear layer is quantised first."""
 
     dense_bytes_s: float
     expert_bytes_s: float
     dense_flops: float
     expert_flops: float
+    expert_kernels: float
     quantizes: bool
 
 
@@ -39,6 +41,7 @@ class Rig:
     attention_flops: float
     activation_bytes_s: float
     kernel_s: float
+    eager_kernel_s: float
     collective: float
     step_s: float
     sequence_s: float
@@ -67,14 +70,15 @@ def rig(
         sparse_attention=sparse_attention,
         table=table,
         formats=formats,
-        kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("kv_bandwidth", "heads"),
-        latent_kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("kv_bandwidth", "latent"),
+        kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("kv_bandwidth"),
+        latent_kv_bytes_s=bandwidth * constants.latent_kv_bandwidth * scale("latent_kv_bandwidth"),
         attention_flops=gpu.bf16_tflops * _TERA * constants.compute * scale("compute", "bf16"),
         activation_bytes_s=bandwidth * constants.activation_bandwidth,
-        kernel_s=(constants.kernel_us if cuda_graphs else constants.eager_kernel_us) * 1e-6 * scale("kernel_us"),
-        collective=constants.collective * scale("collective"),
+        kernel_s=constants.kernel_us * 1e-6 * scale("kernel_us"),
+        eager_kernel_s=constants.eager_kernel_us * 1e-6 * scale("kernel_us"),
+        collective=constants.collective,
         step_s=constants.step_us * 1e-6,
-        sequence_s=constants.sequence_us * 1e-6 * scale("sequence_us"),
+        sequence_s=constants.sequence_us * 1e-6,
         prefill=scale("prefill"),
     )
 
@@ -127,7 +131,8 @@ def _format_rates(name: str, gpu: GpuRow, table: SpeedTable, scale: _Scale, weig
         dense_bytes_s=bandwidth * constants.dense_bandwidth * scale("dense_bandwidth", name),
         expert_bytes_s=bandwidth * constants.expert_bandwidth * scale("expert_bandwidth", name),
         dense_flops=compute,
-        expert_flops=compute * scale("expert_compute", name),
+        expert_flops=compute,
+        expert_kernels=scale("expert_kernels", name),
         quantizes=quantizes,
     )
 

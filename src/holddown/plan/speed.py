@@ -74,9 +74,9 @@ def closed_loop(
         running = max(1.0, min(running, replicas * kv_cache_tokens / _middle(workload)))
     step = decode_step(work, rig, split, kv, running, _middle(workload))
     prefill_s = prefill(work, rig, split, workload.input_tokens)
-    # a chunk runs in one pass with the decoding sequences: the weights are streamed for both together
+    # a chunk runs in one pass with the decoding sequences: what a step of one token costs is paid once for both
     chunks = ceil(workload.input_tokens / rig.table.constants.prefill_chunk_tokens)
-    shared = chunks * prefill_chunk(work, rig, split, 1, 0).total
+    shared = chunks * decode_step(work, rig, split, kv, 1, 1).total
     added = max(prefill_s - shared, _LEAST_PREFILL_SHARE * prefill_s) / split.pipeline_parallel_size
     per_replica = running / replicas
     return Loop(

@@ -70,7 +70,7 @@ def decode_step(
         attention=_decode_attention(work, rig, split, kv, tokens),
         activations=_activations(work, rig, tokens.total),
         collectives=_collectives(work, rig, split, tokens) + _logits(work, rig, split, tokens.sequences),
-        kernels=_kernels(work, rig),
+        kernels=_kernel_count(work, rig) * (rig.kernel_s if rig.cuda_graphs else rig.eager_kernel_s),
         host=_host(rig, split, tokens.sequences),
     )
 
@@ -87,7 +87,7 @@ def prefill_chunk(work: ModelWork, rig: Rig, split: Parallelism, new: float, bef
         attention=slow * new * flops / split.tensor_parallel_size / rig.attention_flops,
         activations=slow * _activations(work, rig, new),
         collectives=slow * _collectives(work, rig, split, tokens),
-        kernels=slow * _kernels(work, rig),
+        kernels=slow * _kernel_count(work, rig) * rig.eager_kernel_s,
         host=slow * _host(rig, split, 1),
     )
 
@@ -216,22 +216,24 @@ def _activations(work: ModelWork, rig: Rig, new: float) -> float:
     return new * work.hidden_size * _ACTIVATION_BYTES * (10 * attention + chosen) / rig.activation_bytes_s
 
 
-def _kernels(work: ModelWork, rig: Rig) -> float:
+def _kernel_count(work: ModelWork, rig: Rig) -> float:
+    """Of one pass. The kernels of an expert layer that is slow here count as more than one."""
     layers, per_layer = work.layers, rig.table.kernels
     quantizing = sum(count for name, count in layers.quantizing if rig.formats[name].quantizes)
-    count = (
+    experts = max(work.experts, key=lambda weights: weights.size_bytes, default=None)
+    slow = rig.formats[experts.format].expert_kernels if experts else 1.0
+    return (
         layers.attention * per_layer.attention
         + layers.latent_attention * per_layer.latent_attention
         + (layers.indexer * per_layer.indexer if rig.sparse_attention else 0)
         + layers.delta_net * per_layer.delta_net
         + layers.mamba * per_layer.mamba
         + layers.dense_mlp * per_layer.dense_mlp
-        + layers.experts * per_layer.experts
+        + layers.experts * per_layer.experts * slow
         + layers.shared_expert * per_layer.shared_expert
         + quantizing * per_layer.activation_quantization
         + per_layer.step
     )
-    return count * rig.kernel_s
 
 
 def _collectives(work: ModelWork, rig: Rig, split: Parallelism, tokens: Tokens) -> float:
