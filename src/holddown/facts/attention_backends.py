@@ -57,12 +57,14 @@ class KvSupport:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What it refuses although each part alone is taken. sinks: only for models with attention sinks."""
+    """What it refuses although each part alone is taken. sinks: only for models with attention sinks. head_sizes:
+    empty for all."""
 
     compute_capabilities: tuple[str, ...]
     kv_cache_dtypes: tuple[str, ...]
     sinks: bool
     reason: str
+    head_sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +195,21 @@ def answer(backend: AttentionBackend, query: AttentionQuery) -> BackendAnswer:
         reasons.append("sliding window not supported")
     if query.decode_context_parallel and not backend.decode_context_parallel:
         reasons.append("DCP not supported")
+    if (query.is_mla, query.is_sparse) == (backend.is_mla, backend.is_sparse):
+        reasons += _combined(backend, query)
+    return BackendAnswer(backend.name, backend.path, tuple(dict.fromkeys(reasons)))
+
+
+def _combined(backend: AttentionBackend, query: AttentionQuery) -> list[str]:
+    """What it refuses of attention of its own kind although each part alone is taken."""
     fields = dict(query.fields)
-    reasons += [why for each in backend.requirements if (why := each.refuses(fields))]
-    reasons += [
+    wanting = [why for each in backend.requirements if (why := each.refuses(fields))]
+    refused = [
         each.reason
         for each in backend.refusals
-        if capability in each.compute_capabilities
+        if query.compute_capability in each.compute_capabilities
         and query.kv_cache_dtype in each.kv_cache_dtypes
         and (query.sinks or not each.sinks)
+        and (not each.head_sizes or query.head_size in each.head_sizes)
     ]
-    return BackendAnswer(backend.name, backend.path, tuple(dict.fromkeys(reasons)))
+    return wanting + refused

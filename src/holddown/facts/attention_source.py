@@ -45,6 +45,9 @@ _CPU_PLATFORM = "vllm.platforms.cpu"
 _BASE = "vllm.v1.attention.backend"
 _HEAD_SIZES = tuple(range(8, 648, 8))
 """All that models have; a backend that takes every one of them takes any."""
+_ASKED_SIZES = (64, 80, 96, 112, 128, 192, 256, 512)
+_LATENT_SIZES = (320, 512, 576)
+"""Of latent vectors with their rotary part; those that combinations are asked for."""
 _Condition: TypeAlias = tuple[bool | None, bool | None, bool | None]
 """Quantised KV cache, few heads, latent vector of 512: None where it makes no difference."""
 _GPUS = {text: Capability(*map(int, text.split("."))) for text in COMPUTE_CAPABILITIES}
@@ -180,8 +183,8 @@ def _backend(
     asked = _Asked(source, owner)
     accepted = tuple(cc for cc in capabilities if asked.yes(cc, "supports_compute_capability", _CAPABILITIES[cc]))
     kv = asked.kv(accepted, kv_cache_dtypes)
-    refusals, requirements = asked.combinations(kv)
     head_sizes = tuple(size for size in _HEAD_SIZES if asked.yes("9.0", "supports_head_size", size))
+    refusals, requirements = asked.combinations(kv, head_sizes)
     return AttentionBackend(
         name=name,
         path=f"{owner.module.removeprefix('vllm.').replace('.', '/')}.py",
@@ -251,18 +254,22 @@ class _Asked:
                 return bool(value)
         return False
 
-    def combinations(self, kv: Sequence[KvSupport]) -> tuple[tuple[Refusal, ...], tuple[Requirement, ...]]:
-        """What `supports_combination` refuses of what is taken otherwise, asked with sinks and without."""
+    def combinations(
+        self, kv: Sequence[KvSupport], head_sizes: Sequence[int]
+    ) -> tuple[tuple[Refusal, ...], tuple[Requirement, ...]]:
+        """What `supports_combination` refuses of what is taken otherwise, asked for several head sizes, with sinks and
+        without."""
         mla, sparse = self.yes("9.0", "is_mla"), self.yes("9.0", "is_sparse")
-        refused: dict[tuple[str, bool], dict[str, list[str]]] = {}
+        sizes = [size for size in (_LATENT_SIZES if mla else _ASKED_SIZES) if size in head_sizes]
+        refused: dict[tuple[str, bool], dict[tuple[str, str], list[int]]] = {}
         requirements: dict[Requirement, None] = {}
-        asked = [each for row in kv for each in product(row.compute_capabilities, row.kv_cache_dtypes, (False, True))]
-        for capability, dtype, sinks in sorted(asked, key=lambda each: each[2]):
+        asked = [each for row in kv for each in product(row.compute_capabilities, row.kv_cache_dtypes)]
+        for sinks, (capability, dtype), size in product((False, True), asked, sizes):
             evaluator = self._evaluator(capability)
             reason = evaluator.ask(
                 self._owner,
                 "supports_combination",
-                head_size=576 if mla else 128,
+                head_size=size,
                 dtype="bfloat16",
                 kv_cache_dtype=dtype,
                 block_size=None,
@@ -272,10 +279,9 @@ class _Asked:
                 use_mm_prefix=False,
                 device_capability=_CAPABILITIES[capability],
             )
-            if isinstance(reason, str) and not (
-                sinks and dtype in refused.get((reason, False), {}).get(capability, ())
-            ):
-                refused.setdefault((reason, sinks), {}).setdefault(capability, []).append(dtype)
+            without_sinks = refused.get((str(reason), False), {}).get((capability, dtype), ())
+            if isinstance(reason, str) and size not in without_sinks:
+                refused.setdefault((reason, sinks), {}).setdefault((capability, dtype), []).append(size)
             elif isinstance(reason, Opaque):
                 self.unread.append(f"supports_combination: {reason.text}")
             for guard in evaluator.guards:
@@ -283,16 +289,26 @@ class _Asked:
                 requirements.update(dict.fromkeys(found))
                 if not found:
                     self.unread.append(f"supports_combination: {guard.reason}")
-        return _grouped(refused), tuple(requirements)
+        return _grouped(refused, tuple(sizes)), tuple(requirements)
 
 
-def _grouped(refused: Mapping[tuple[str, bool], Mapping[str, Sequence[str]]]) -> tuple[Refusal, ...]:
-    """Capabilities on which the same dtypes are refused for the same reason, in one row."""
-    rows: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
-    for (reason, sinks), by_capability in refused.items():
-        for capability, dtypes in by_capability.items():
-            rows.setdefault((reason, sinks, tuple(dtypes)), []).append(capability)
-    return tuple(Refusal(tuple(where), dtypes, sinks, reason) for (reason, sinks, dtypes), where in rows.items())
+def _grouped(
+    refused: Mapping[tuple[str, bool], Mapping[tuple[str, str], Sequence[int]]], sizes: tuple[int, ...]
+) -> tuple[Refusal, ...]:
+    """Capabilities on which the same dtypes and head sizes are refused for the same reason, in one row."""
+    rows = []
+    for (reason, sinks), cases in refused.items():
+        dtypes: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+        for (capability, dtype), of_sizes in cases.items():
+            dtypes.setdefault((capability, tuple(of_sizes)), []).append(dtype)
+        capabilities: dict[tuple[tuple[str, ...], tuple[int, ...]], list[str]] = {}
+        for (capability, of), each in dtypes.items():
+            capabilities.setdefault((tuple(each), of), []).append(capability)
+        rows += [
+            Refusal(tuple(where), each, sinks, reason, () if of == sizes else of)
+            for (each, of), where in capabilities.items()
+        ]
+    return tuple(rows)
 
 
 _OPPOSITE = {"==": "not in", "!=": "in", "in": "not in", "not in": "in", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
