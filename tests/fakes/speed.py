@@ -37,7 +37,6 @@ def table(**constants: float) -> SpeedTable:
         "dense_bandwidth": 1.0,
         "expert_bandwidth": 1.0,
         "kv_bandwidth": 1.0,
-        "latent_kv_bandwidth": 1.0,
         "activation_bandwidth": 1e9,
         "compute": 1.0,
         "kernel_us": 0.0,

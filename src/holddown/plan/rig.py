@@ -71,7 +71,7 @@ def rig(
         table=table,
         formats=formats,
         kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("kv_bandwidth"),
-        latent_kv_bytes_s=bandwidth * constants.latent_kv_bandwidth * scale("latent_kv_bandwidth"),
+        latent_kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("latent_kv_bandwidth"),
         attention_flops=gpu.bf16_tflops * _TERA * constants.compute * scale("compute", "bf16"),
         activation_bytes_s=bandwidth * constants.activation_bandwidth,
         kernel_s=constants.kernel_us * 1e-6 * scale("kernel_us"),

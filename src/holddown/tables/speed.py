@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Constants:
     """What every prediction uses.
 
-    dense_bandwidth, expert_bandwidth, kv_bandwidth, latent_kv_bandwidth, activation_bandwidth: share of the DRAM's peak
-    that streaming these reaches. compute: share of the tensor cores' dense peak in large matrix products. kernel_us: one
+    dense_bandwidth, expert_bandwidth, kv_bandwidth, activation_bandwidth: share of the DRAM's peak that streaming
+    these reaches. compute: share of the tensor cores' dense peak in large matrix products. kernel_us: one
     small kernel in a CUDA graph; eager_kernel_us: launched by itself, as passes with prompt tokens do. collective: of the fabric's all-reduce curve;
     context_collective, exchange: the same for a divided context and for tokens on the way to experts. step_us,
     sequence_us: host work per step, and per sequence in it. tile_rows: to which an expert's tokens are padded.
@@ -20,7 +20,6 @@ class Constants:
     dense_bandwidth: float
     expert_bandwidth: float
     kv_bandwidth: float
-    latent_kv_bandwidth: float
     activation_bandwidth: float
     compute: float
     kernel_us: float
@@ -60,8 +59,8 @@ class Kernels:
 class Factor:
     """Multiplies one constant where it applies; an empty condition applies always.
 
-    term: name of the constant, or `expert_kernels` for what Kernels has of experts, `prefill` for the time of passes
-    with prompt tokens. generation: major number of the compute capability. format: of the weights.
+    term: name of the constant, or `latent_kv_bandwidth` for kv_bandwidth with MLA, `expert_kernels` for what Kernels
+    has of experts, `prefill` for the time of passes with prompt tokens. generation: major number of the compute capability. format: of the weights.
     """
 
     term: str
