@@ -33,7 +33,7 @@ def main() -> None:
             parser.error(f"{release}: only {KIND}==VERSION can be recorded so far")
         with tempfile.TemporaryDirectory() as folder:
             wheel = download(release, Path(folder))
-            target = record(wheel, version, Path(folder))
+            target = record(wheel, version, Path(folder), RECORDED)
         sys.stderr.write(f"{target}: {target.stat().st_size} bytes\n")
 
 
@@ -45,8 +45,8 @@ def download(release: str, folder: Path) -> Path:
     return wheel
 
 
-def record(wheel: Path, version: str, folder: Path) -> Path:
-    """Writes what the wheel's own files say, and where it came from."""
+def record(wheel: Path, version: str, folder: Path, into: Path) -> Path:
+    """Writes what the wheel's own files say, and where it came from. folder: where its files may be unpacked."""
     with zipfile.ZipFile(wheel) as archive:
         wanted = [name for name in archive.namelist() if name.endswith((".py", "/METADATA"))]
         archive.extractall(folder, wanted)
@@ -64,8 +64,8 @@ def record(wheel: Path, version: str, folder: Path) -> Path:
         architectures=(),
     )
     source = f"{wheel.name} from PyPI, sha256 {digest(wheel)}"
-    RECORDED.mkdir(exist_ok=True)
-    target = RECORDED / f"{KIND}-{version}.json"
+    into.mkdir(exist_ok=True)
+    target = into / f"{KIND}-{version}.json"
     target.write_text(dumps(RecordedBuild(source, with_package(bare, folder / KIND))) + "\n", encoding="utf-8")
     return target
 

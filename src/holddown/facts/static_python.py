@@ -29,6 +29,8 @@ from holddown.facts.static_values import (
 )
 
 _DEPTH = 8
+_STEPS = 20_000
+"""Expressions that one question may take; vLLM's longest rule takes some hundred."""
 _NOTHING = object()
 
 
@@ -44,6 +46,7 @@ class Evaluator:
     assumed: Mapping[str, Value]
     guards: list[Guard] = field(default_factory=list)
     _depth: int = 0
+    _steps: int = 0
 
     def ask(self, owner: Class, method: str, *arguments: Value, **named: Value) -> Value:
         """What the class method gives for these arguments; a class attribute's value where it is no method."""
@@ -150,6 +153,9 @@ class Evaluator:
     # --- expressions -------------------------------------------------------------------------------------------
 
     def _expression(self, node: ast.expr, scope: "_Scope") -> Value:
+        self._steps += 1
+        if self._steps > _STEPS:
+            return Opaque("too long to be followed")
         match node:
             case ast.Constant(value=value):
                 return value
@@ -266,7 +272,7 @@ class Evaluator:
             case ast.Name(id="super"):
                 both = scope.owner is not None and scope.bound is not None
                 return Super(scope.owner, scope.bound) if both else Opaque("super()")  # type: ignore[arg-type]
-            case ast.Name(id="any" | "all" as which) if isinstance(generator := node.args[0], ast.GeneratorExp):
+            case ast.Name(id="any" | "all" as which) if isinstance(generator := _first(node), ast.GeneratorExp):
                 return self._each(which == "all", generator, scope)
             case ast.Name(id=name) if name in BUILTINS and name not in scope.local:
                 return BUILTINS[name](arguments, node)
@@ -351,3 +357,7 @@ class _Scope:
 
     def copy(self) -> "_Scope":
         return _Scope(self.module, dict(self.local), self.owner, self.bound, dict(self.imports))
+
+
+def _first(node: ast.Call) -> ast.expr | None:
+    return node.args[0] if node.args else None

@@ -24,7 +24,7 @@ _IMPORT_TIMEOUT_S = 600
 _TRACEBACK_LINES = 5
 _PLUGINS = {"gguf": "vllm_gguf_plugin", "bitsandbytes": "vllm_bnb_plugin"}
 # Grows when the facts' meaning or the reader changes, so that what an older holddown cached is read anew.
-_READER = "5"
+_READER = "6"
 
 
 class VllmProbe:
@@ -117,7 +117,8 @@ def _fingerprint(engine: Engine, where: Located) -> str:
     """Cheap: no file of the engine is read. A source checkout changes under one version, hence its files' times; not
     its folder's, which the first import changes by writing __pycache__ into it."""
     package = Path(where.package_dir)
-    touched = (package / "__init__.py", package / "_version.py", package / ARGUMENTS, package / REGISTRY)
+    names = ("__init__.py", "_version.py", ARGUMENTS, REGISTRY, "platforms/cuda.py", "tool_parsers/__init__.py")
+    touched = [package / name for name in names]
     parts = (
         *(_READER, engine.version, engine.python, str(Path(engine.python).resolve()), engine.pythonpath),
         *(f"{path} {path.stat().st_mtime_ns}" for path in touched if path.exists()),
