@@ -139,7 +139,9 @@ _ROWS = 9
 
 
 def _rows(plan: Plan, fitting: list[Rejected]) -> Iterator[tuple[str, ...]]:
-    yield _row(plan.parallelism.text, plan.parallelism.world_size, _own(plan), "taken")
+    guesses = plan.setting("speculative-config") is not None
+    text = plan.parallelism.text + (" + MTP" if guesses else "")
+    yield _row(text, plan.parallelism.world_size, _own(plan), "taken")
     for other in plan.alternatives:
         gpus = other.replicas * other.parallelism.world_size
         yield _row(other.text, gpus, other.figures, _note(plan, other.figures) or "another way")

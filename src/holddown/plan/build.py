@@ -27,8 +27,9 @@ from holddown.plan.speed import predict
 from holddown.plan.wishes import Candidate, Wishes, wished
 from holddown.plan.work import model_work
 from holddown.tables.gpu import FabricRow
-from holddown.tables.load import gpu_rows
+from holddown.tables.load import gpu_rows, speed_table
 from holddown.tables.named import NoRow, find_row
+from holddown.tables.speed import Drafting
 
 _GRAPHS_IN_SHARE_SINCE = version_key("0.21")
 """The first vLLM that counts CUDA graphs within gpu-memory-utilization. Source: v1/worker/gpu_worker.py."""
@@ -75,7 +76,8 @@ class Build:
         facts = self.candidate.facts
         share = known_or(facts.gpu_memory_utilization, UTILIZATION)
         beyond = version_key(facts.version) < _GRAPHS_IN_SHARE_SINCE
-        fit = fit_gpus(self.model, gpus, self.wishes, Rules(stored_of, share, beyond, limits_of), self._speed_of(gpus))
+        rules = Rules(stored_of, share, beyond, limits_of, self._drafting())
+        fit = fit_gpus(self.model, gpus, self.wishes, rules, self._speed_of(gpus))
         if not isinstance(fit, Fit):
             return fit
         fabric = self._fabric(gpus[: len(fit.gpus)])
@@ -100,6 +102,11 @@ class Build:
             Rejected(self.candidate.engine.ref, f"{each.what} ({each.seen})", each.code, do=each.do)
             for each in findings
         )
+
+    def _drafting(self) -> Drafting | None:
+        able = self.model.draft_layers and self.candidate.facts.knows_flag("speculative-config")
+        decided = any(name.startswith(("speculative-config", "spec-")) for name, _ in self.wishes.settings)
+        return speed_table().drafting if able and not decided else None
 
     def _completed(self, fit: Fit, kv: KvAnswer) -> Fit:
         parsers: Parsers = parser_settings(self.model, self.candidate.facts)

@@ -20,6 +20,7 @@ from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wa
 from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
 from holddown.plan.wishes import Wishes, wished, wished_number
 from holddown.tables.gpu import FabricRow
+from holddown.tables.speed import Drafting
 
 CPU_SEQUENCES = 8
 """Whole-context sequences a CPU build gets KV cache for where RAM allows; more than it can compute at once."""
@@ -53,6 +54,7 @@ class Fit:
     share: float | None = None
     why_share: str = ""
     max_num_seqs: int = 0
+    drafts: bool = False
     speed: Fact[Speed] = _NO_CPU_SPEED
     alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
@@ -117,12 +119,13 @@ def _cpu_pool(cache: Cache, wanted_tokens: int, room: int, wished_bytes: int) ->
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the engine build says: the dtype that it keeps the cache of a split in, its own share of a GPU's memory,
-    whether it captures CUDA graphs beyond that share, and its limits on a split."""
+    whether it captures CUDA graphs beyond that share, its limits on a split, and what guessing tokens gains."""
 
     kv_of: Callable[[Parallelism], KvDtype]
     usual_share: float
     graphs_beyond: bool
     limits_of: LimitsOf
+    drafting: Drafting | None = None
 
 
 def fit_gpus(
@@ -139,6 +142,7 @@ def fit_gpus(
         loaded=_loaded(wishes),
         graphs_beyond=rules.graphs_beyond,
         kv_pool_bytes=wished_number(wishes, "kv-cache-memory-bytes"),
+        drafting=rules.drafting,
     )
     fixed = _fixed(wishes)
     splits = tuple(layouts(len(gpus), moe=model.moe is not None, fixed=fixed))
@@ -164,6 +168,7 @@ def _fit(terms: Terms, found: Found, wishes: Wishes, rules: Rules) -> Fit:
         share=None if by_user or best.share == rules.usual_share else best.share,
         why_share=_why_share(best, rules.usual_share),
         max_num_seqs=best.batch.max_num_seqs,
+        drafts=best.drafts and not terms.loaded.draft,
         why_seqs=_why_seqs(terms, best),
         speed=found.best.speed,
         alternatives=found.alternatives,

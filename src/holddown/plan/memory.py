@@ -106,7 +106,8 @@ def _groups(model: ModelFacts) -> tuple[WeightGroup, ...]:
 def _left_out(group: WeightGroup, loaded: Loaded) -> bool:
     match group.component:
         case Component.MTP:
-            return not loaded.draft
+            # the draft's own copies of embedding and head stay on the disk: engines share the model's
+            return not loaded.draft or group.split is Split.VOCAB
         case Component.VISION:
             return not loaded.vision
         case _:

@@ -22,6 +22,7 @@ from holddown.plan.memory import (
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Rejected
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, Wanted, cache_of, context_in
+from holddown.tables.speed import Drafting
 
 _SHARED_MARGIN_BYTES = GIB
 """Left to whoever else holds memory of a GPU that is not wholly free."""
@@ -33,7 +34,8 @@ class Terms:
 
     gpus: that may be taken, in order. kv_of: the dtype that a split's cache is kept in. graphs_beyond: this build
     captures CUDA graphs outside its share of the memory. kv_pool_bytes: what the user fixed the KV cache to, 0 where
-    nothing is fixed.
+    nothing is fixed. drafting: what guessing with the checkpoint's draft layer gains, None where it has none, the
+    build cannot, or the user decided.
     """
 
     model: ModelFacts
@@ -44,12 +46,15 @@ class Terms:
     loaded: Loaded
     graphs_beyond: bool = False
     kv_pool_bytes: int = 0
+    drafting: Drafting | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """budgets: one per GPU, in the order of `gpus`. sequences: of the workload's length that fit at once, all replicas
-    together; 0 where that is not known. kv_cache_tokens: of the fullest rank, as an engine logs it."""
+    together; 0 where that is not known. kv_cache_tokens: of the fullest rank, as an engine logs it. drafts: its draft
+    layer is loaded and guesses a token at each step.
+    """
 
     parallelism: Parallelism
     gpus: tuple[int, ...]
@@ -61,6 +66,7 @@ class Option:
     why_context: str
     sequences: int
     kv_cache_tokens: int
+    drafts: bool
 
     @property
     def fullest(self) -> MemoryBudget:
@@ -99,6 +105,7 @@ def option(terms: Terms, split: Parallelism, share: float, batch: Batch) -> Opti
         why_context=why,
         sequences=cache.sequences(pool, asked) * split.data_parallel_size,
         kv_cache_tokens=cache.tokens(pool, context or asked),
+        drafts=terms.loaded.draft,
     )
 
 

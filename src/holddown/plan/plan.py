@@ -57,16 +57,19 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The next best way of another kind. replicas: that many deployments side by side, each split so."""
+    """The next best way of another kind. replicas: that many deployments side by side, each split so. drafts: with
+    speculative decoding by the checkpoint's own draft layer."""
 
     parallelism: Parallelism
     replicas: int
     figures: Figures
+    drafts: bool = False
 
     @property
     def text(self) -> str:
-        """`TP8 + EP`, `2 x TP4`."""
-        return self.parallelism.text if self.replicas == 1 else f"{self.replicas} x {self.parallelism.text}"
+        """`TP8 + EP`, `2 x TP4`, `TP8 + MTP`."""
+        text = self.parallelism.text + (" + MTP" if self.drafts else "")
+        return text if self.replicas == 1 else f"{self.replicas} x {text}"
 
 
 @dataclass(frozen=True, slots=True)

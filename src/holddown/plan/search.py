@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holddown.base.evidence import Fact, Known
+from holddown.plan.drafting import drafted
 from holddown.plan.estimate import Speed
 from holddown.plan.layouts import kind
 from holddown.plan.limits import Limit
@@ -16,6 +17,8 @@ from holddown.plan.plan import Alternative, Figures, Rejected
 _WORTH_TWICE_THE_GPUS = 1.25
 """How much faster a plan on twice as many GPUs must be to be taken: less is within the prediction's own error."""
 _ENOUGH_CONTEXT = 32768
+_WORTH_DRAFTS = 1.25
+"""Guessing is one more thing that can fail: it must gain more than its prediction may be off."""
 _SAME = 1.15
 """Two predictions closer than this are equal, as their error is larger: the plainer split is taken."""
 _ALTERNATIVES = 4
@@ -70,12 +73,33 @@ def search(
         return tuple(rejected)
     best, because = _best(terms, fitting)
     others = [each for each in fitting if each is not best]
+    guessing = _with_drafts(terms, best, speed_of)
+    if guessing is not None and guessing.throughput >= _WORTH_DRAFTS * best.throughput:
+        best, others = guessing, [best, *others]
+    elif guessing is not None:
+        others = [guessing, *others]
     return Found(
         best,
         because,
         _alternatives(terms, best, others, speed_of),
         (*rejected, *(_not_best(terms, each, best) for each in others)),
     )
+
+
+def _with_drafts(terms: Terms, plain: Scored, speed_of: SpeedOf) -> Scored | None:
+    """The same with a token guessed at each step; None where that cannot be, or leaves too little KV cache."""
+    if terms.drafting is None or not isinstance(plain.speed, Known):
+        return None
+    at = plain.option
+    loaded = replace(terms, loaded=replace(terms.loaded, draft=True))
+    outcome = option(loaded, at.parallelism, at.share, at.batch)
+    if isinstance(outcome, Rejected) or (_meets(terms, at) and not _meets(terms, outcome)):
+        return None
+    users = _concurrency(terms, outcome, speed_of)
+    now, doubled = speed_of(outcome, users), speed_of(outcome, 2 * users)
+    if not isinstance(now, Known) or not isinstance(doubled, Known):
+        return None
+    return Scored(outcome, Known(drafted(now.value, doubled.value, terms.drafting), now.source))
 
 
 def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: LimitsOf) -> Option | Rejected:
@@ -201,7 +225,11 @@ def _at(terms: Terms) -> str:
 def _not_best(terms: Terms, other: Scored, best: Scored) -> Rejected:
     split = other.option.parallelism
     code, what = _against(terms, other, best)
-    return Rejected(split.text, what, code, split, _figures(other))
+    return Rejected(_text(other), what, code, split, _figures(other))
+
+
+def _text(scored: Scored) -> str:
+    return scored.option.parallelism.text + (" + MTP" if scored.option.drafts else "")
 
 
 def _against(terms: Terms, other: Scored, best: Scored) -> tuple[str, str]:
@@ -223,13 +251,17 @@ def _against(terms: Terms, other: Scored, best: Scored) -> tuple[str, str]:
 
 def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of: SpeedOf) -> tuple[Alternative, ...]:
     """The next best of each other kind, copies side by side among them."""
-    offered = [Alternative(each.option.parallelism, 1, _figures(each)) for each in others if _meets(terms, each.option)]
+    offered = [
+        Alternative(each.option.parallelism, 1, _figures(each), each.option.drafts)
+        for each in others
+        if _meets(terms, each.option)
+    ]
     offered += list(_replicas(terms, [best, *others], speed_of))
     offered.sort(key=lambda each: -(each.figures.throughput_tok_s or 0))
-    kinds = {(kind(best.option.parallelism), False)}
+    kinds = {(kind(best.option.parallelism), False, best.option.drafts)}
     kept: list[Alternative] = []
     for each in offered:
-        this = (kind(each.parallelism), each.replicas > 1)
+        this = (kind(each.parallelism), each.replicas > 1, each.drafts)
         if this not in kinds:
             kinds.add(this)
             kept.append(each)
@@ -239,6 +271,8 @@ def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of
 def _replicas(terms: Terms, scored: Sequence[Scored], speed_of: SpeedOf) -> Iterator[Alternative]:
     """Several servers behind one address: nothing is shared, so each takes its part of the requests."""
     for each in scored:
+        if each.option.drafts:
+            continue
         split = each.option.parallelism
         copies = len(terms.gpus) // split.world_size
         if copies < 2 or split.world_size != split.tensor_parallel_size or not _meets(terms, each.option):

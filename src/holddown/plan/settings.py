@@ -9,6 +9,7 @@ from holddown.facts.model import ModelFacts
 from holddown.plan.fit import Fit
 from holddown.plan.plan import Setting
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.tables.load import speed_table
 
 
 def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> tuple[Setting, ...]:
@@ -41,6 +42,11 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> 
         source = context.source if isinstance(context, Known) and context.value == fit.context else calculated
         add("max-model-len", str(fit.context), fit.why_context, source)
     _split(add, fit, calculated)
+    if fit.drafts:
+        table = speed_table().drafting
+        because = "the checkpoint's draft layer guesses a token at each step, and most are right"
+        value = f'{{"method": "mtp", "num_speculative_tokens": {table.layers}}}'
+        add("speculative-config", value, because, Source(SourceKind.TABLE, table.source), "left out: no guessing")
     if fit.share is not None:
         add("gpu-memory-utilization", f"{fit.share:.2f}", fit.why_share, Source(SourceKind.PROBE, "NVML free memory"))
     if fit.max_num_seqs:
