@@ -66,6 +66,12 @@ class KvAnswer:
     def choice(self, dtype: str) -> KvChoice | None:
         return next((each for each in self.choices if each.dtype == dtype), None)
 
+    @property
+    def narrower(self) -> KvChoice | None:
+        """The first that stores fewer bytes than the chosen one: to be offered, never taken by itself."""
+        width = self.chosen.stored.element_bytes if self.chosen else 0
+        return next((each for each in self.choices if each.stored.element_bytes < width), None)
+
 
 _KV_DTYPE = "kv_cache_dtype not supported"
 
@@ -116,7 +122,8 @@ class _Question:
         if self.wish.kv_cache_dtype:
             return self._wished(choices, refusals)
         chosen, setting = self._decided(choices, refusals)
-        return KvAnswer(chosen, setting, choices, refusals, () if chosen else (self._none(refusals),))
+        findings = (self._none(refusals),) if chosen is None else self._narrowed(chosen)
+        return KvAnswer(chosen, setting, choices, refusals, findings)
 
     def _cannot_ask(self) -> KvAnswer | None:
         """The answer where this build's backends, or what the model asks of them, are not known."""
@@ -311,6 +318,15 @@ class _Question:
         backends = known_or(self.facts.attention_backends, AttentionBackends((), ()))
         found = backends.named(choice.backends[0]) if choice.backends else None
         return Source(SourceKind.PROBE, f"{self._build} {found.path if found else 'platforms/cuda.py'}")
+
+    def _narrowed(self, chosen: KvChoice) -> tuple[Finding, ...]:
+        """What is worth knowing where the build itself stores less than the checkpoint asks for."""
+        if self._asks_fp8() or chosen.stored.element_bytes >= BF16.element_bytes:
+            return ()
+        what = (
+            f"{self._build} keeps this model's KV cache as {chosen.stored.name} on {self._where}; nothing asks for it"
+        )
+        return (Finding("compat.kv-narrowed", Severity.NOTE, "kv-cache-dtype", what, _joined(chosen)),)
 
     def _none(self, refusals: tuple[KvRefusal, ...]) -> Finding:
         """No value of the KV cache dtype makes any backend take this model here."""

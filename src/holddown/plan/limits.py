@@ -34,7 +34,7 @@ def parallel_limits(model: ModelFacts, facts: EngineFacts, split: Parallelism) -
     found = [
         *_heads(model, split),
         *_vocabulary(model, split),
-        *_experts(model, facts, split),
+        *_experts(model, split),
         *_dense_blocks(model, split),
         *_decode_context(model, split),
         *_stages(model, facts, split),
@@ -72,7 +72,7 @@ def padded_vocabulary(vocab_size: int) -> int:
     return -(-vocab_size // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
 
 
-def _experts(model: ModelFacts, facts: EngineFacts, split: Parallelism) -> Iterator[Limit]:
+def _experts(model: ModelFacts, split: Parallelism) -> Iterator[Limit]:
     """Without expert parallelism every expert's width is divided over all ranks of a stage; with it experts stay whole.
 
     Source: vLLM model_executor/layers/fused_moe/config.py FusedMoEParallelConfig.make: tensor parallel size of the
@@ -94,28 +94,35 @@ def _experts(model: ModelFacts, facts: EngineFacts, split: Parallelism) -> Itera
         yield Limit("tp.width", what, "distributed/utils.py divide")
         return
     if ranks > 1:
-        yield from _aligned(model, facts, width // ranks, f"experts {width} wide: {width} / {ranks} = {width // ranks}")
+        yield from _aligned(model, width // ranks, f"experts {width} wide: {width} / {ranks} = {width // ranks}")
 
 
-def _aligned(model: ModelFacts, facts: EngineFacts, part: int, arithmetic: str) -> Iterator[Limit]:
-    """The part of an expert that one rank holds, against the grain of its scales."""
+def _aligned(model: ModelFacts, part: int, arithmetic: str) -> Iterator[Limit]:
+    """The part of an expert that one rank holds, against the grain of its scales. MXFP4 is padded to whole blocks.
+
+    Source: vLLM 0.16.0 model_executor/layers/quantization/mxfp4.py round_up; moe_wna16.py halves the group down to 32.
+    """
     for block in dict.fromkeys(model.weight_block):
         if part % block:
             what = f"{arithmetic} is no multiple of the FP8 scale block of {block}{_WHOLE}"
             yield Limit("tp.block", what, "model_executor/layers/quantization/fp8.py, utils/fp8_utils.py")
             return
-    group = model.group_size
-    if group > 0 and part % group:
-        what = f"{arithmetic} is no multiple of the scale group of {group}{_WHOLE}"
+    group, method = model.group_size, known_or(model.quantization, "")
+    if group <= 0 or method in _PADDED:
+        return
+    regrouped = min(group, 32) if method in _REGROUPED else group
+    if part % regrouped:
+        what = f"{arithmetic} is no multiple of the scale group of {regrouped}{_WHOLE}"
         yield Limit("tp.group", what, "model_executor/layers/quantization/compressed_tensors, modelopt.py")
-    elif known_or(model.quantization, "") in _MARLIN_METHODS and group > 0 and part % max(64, group):
+    elif method in (*_REGROUPED, "compressed-tensors") and part % max(64, group):
         what = f"{arithmetic} is no multiple of {max(64, group)}, as Marlin's kernel wants: a slower one runs"
         source = "model_executor/layers/quantization/utils/marlin_utils.py check_moe_marlin_supports_layer"
         yield Limit("tp.marlin", what, source, blocks=False)
 
 
 _WHOLE = "; expert parallelism keeps experts whole"
-_MARLIN_METHODS = ("compressed-tensors", "gptq", "gptq_marlin", "awq", "awq_marlin", "auto_gptq", "auto_awq")
+_PADDED = ("mxfp4", "gpt_oss_mxfp4")
+_REGROUPED = ("gptq", "gptq_marlin", "awq", "awq_marlin", "auto_gptq", "auto_awq", "moe_wna16")
 
 
 def _dense_blocks(model: ModelFacts, split: Parallelism) -> Iterator[Limit]:

@@ -74,13 +74,22 @@ def _of_family(row: Family, model: ModelFacts, facts: EngineFacts) -> Parsers:
             settings.append(Setting("enable-auto-tool-choice", "true", auto, source))
         else:
             findings.append(_lacks(facts, "tool", "tool-call-parser", row.tool_parser))
-    if row.reasoning_parser and _reasons(row, model.chat_template):
+    if row.reasoning_needs and not isinstance(model.chat_template, Known):
+        findings.append(_maybe(row))
+    elif row.reasoning_parser and _reasons(row, model.chat_template):
         because = f"{row.name} thinks before it answers; without it the thinking is part of the answer"
         if _has(facts.reasoning_parsers, row.reasoning_parser):
             settings.append(Setting("reasoning-parser", row.reasoning_parser, because, source))
         else:
             findings.append(_lacks(facts, "reasoning", "reasoning-parser", row.reasoning_parser))
     return Parsers(tuple(settings), tuple(findings))
+
+
+def _maybe(row: Family) -> Finding:
+    """Some releases of the family think and some do not, and there is no chat template to tell."""
+    what = "whether this release thinks before it answers is told by its chat template, and there is none here"
+    do = f"--set reasoning-parser={row.reasoning_parser}"
+    return Finding("plan.reasoning-parser", Severity.NOTE, "reasoning-parser", what, row.name, do)
 
 
 def _reasons(row: Family, template: Fact[str]) -> bool:

@@ -110,6 +110,25 @@ def test_sparse_mla_on_12_0_is_always_kept_as_fp8_ds_mla(version: str) -> None:
     assert FP8_DS_MLA.latent_entry_bytes == 656
 
 
+def test_a_cache_that_the_build_narrows_is_said() -> None:
+    """GLM-5-FP8 asks for nothing; on compute capability 12.0 its cache is FP8 all the same."""
+    plain = replace(glm5_nvfp4(), kv_cache_quantization=from_file("none", "config.json"))
+    (finding,) = ask(plain, "0.33.0").findings
+
+    assert finding.code == "compat.kv-narrowed"
+    assert not finding.blocks
+    assert ask(glm5_nvfp4(), "0.33.0").findings == ()
+
+
+def test_a_narrower_cache_is_offered_and_not_taken() -> None:
+    """Kimi-K2.5 INT4 on 0.19.1 could keep FP8; on 0.16.0 it could not."""
+    offered = ask(kimi_k25_int4(), "0.19.1").narrower
+
+    assert offered is not None
+    assert (offered.dtype, offered.stored) == ("fp8", FP8)
+    assert ask(kimi_k25_int4(), "0.16.0").narrower is None
+
+
 def test_a_wish_that_has_another_name_here_is_met_under_that_name() -> None:
     """GLM-5 asks for FP8; on compute capability 9.0 vLLM 0.16.0 takes it only as fp8_ds_mla."""
     answer = ask(glm5_nvfp4(), "0.16.0", "9.0")

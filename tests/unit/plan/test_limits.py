@@ -67,6 +67,19 @@ def test_groups_that_are_cut_block() -> None:
     assert codes(replace(kimi_k25_int4(), group_size=128), tp=64) == ["tp.group"]
 
 
+@pytest.mark.parametrize(
+    ("method", "tp", "expected"),
+    [("gptq", 8, ["tp.marlin"]), ("awq_marlin", 4, ["tp.marlin"]), ("gptq", 64, ["tp.group"]), ("mxfp4", 8, [])],
+)
+def test_some_kernels_regroup_or_pad(method: str, tp: int, expected: list[str]) -> None:
+    """GPTQ and AWQ groups of 128 are halved down to 32 where they are cut; MXFP4 is padded (gpt-oss on 8 GPUs)."""
+    model = replace(kimi_k25_int4(), quantization=from_file(method, "config.json"), group_size=128)
+    width = 2880 if method == "mxfp4" else 768
+    moe = replace(minimax_m25().moe or pytest.fail("no experts"), moe_intermediate_size=width)
+
+    assert codes(replace(model, moe=moe), tp=tp) == expected
+
+
 @pytest.mark.parametrize(("tp", "expected"), [(4, []), (16, []), (6, ["tp.kv-heads"]), (12, ["tp.kv-heads"])])
 def test_key_value_heads_are_divided_or_repeated(tp: int, expected: list[str]) -> None:
     """8 of them: over 4, or twice each over 16; not over 6 or 12."""

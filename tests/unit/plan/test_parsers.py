@@ -99,6 +99,16 @@ def test_without_a_template_it_is_not_guessed(model: ModelFacts) -> None:
     assert " or " in finding.seen
 
 
+def test_without_a_template_thinking_is_not_guessed() -> None:
+    """Kimi-K2-Instruct and K2-Thinking differ in nothing else: the tool parser is set, the other is a note."""
+    model = of_family("DeepseekV3ForCausalLM", "kimi_k2", Mla(61, 64, 512, 128, 64, 128))
+    parsers = parser_settings(model, vllm("0.33.0"))
+
+    assert set_to(parsers) == {"tool-call-parser": "kimi_k2", "enable-auto-tool-choice": "true"}
+    (finding,) = parsers.findings
+    assert finding.do == "--set reasoning-parser=kimi_k2"
+
+
 def test_a_family_that_is_not_known_gets_nothing() -> None:
     """Neither settings nor noise."""
     model = of_family("GPT2LMHeadModel", "gpt2", FullAttention(12, 12, 12, 64, 64))
