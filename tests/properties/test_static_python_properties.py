@@ -5,7 +5,7 @@ import ast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holddown.facts.attention_source import ASSUMED
+from holddown.facts.attention_rules import ASSUMED
 from holddown.facts.static_modules import Source
 from holddown.facts.static_python import Evaluator
 from holddown.facts.static_values import Capability, Class

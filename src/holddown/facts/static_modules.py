@@ -15,6 +15,8 @@ class Source:
 
     read: Callable[[str], ast.Module | None]
     _names: dict[str, dict[str, ast.stmt]] = field(default_factory=dict)
+    _found: dict[tuple[str, str], Value] = field(default_factory=dict)
+    _lines: dict[tuple[str, str], tuple[Class, ...]] = field(default_factory=dict)
 
     def names(self, module: str) -> Mapping[str, ast.stmt]:
         """What each name of a module is bound by, last one first served; also inside of `if` and `try`."""
@@ -23,8 +25,13 @@ class Source:
             self._names[module] = dict(_bindings(tree.body)) if tree is not None else {}
         return self._names[module]
 
-    def find(self, module: str, name: str, depth: int = 0) -> Value:
+    def find(self, module: str, name: str) -> Value:
         """The class, function, module or constant node that `name` is in `module`, imports followed."""
+        if (module, name) not in self._found:
+            self._found[module, name] = self._looked_up(module, name, 0)
+        return self._found[module, name]
+
+    def _looked_up(self, module: str, name: str, depth: int) -> Value:
         node = self.names(module).get(name)
         match node:
             case ast.ClassDef():
@@ -35,14 +42,20 @@ class Source:
                 origin, real = import_origin(node, module), imported_name(node, name)
                 if self.read(f"{origin}.{real}") is not None:
                     return Module(f"{origin}.{real}")
-                return self.find(origin, real, depth + 1)
+                return self._looked_up(origin, real, depth + 1)
             case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
                 return value
             case _:
                 return Opaque(name)
 
-    def bases(self, owner: Class) -> Iterator[Class]:
+    def bases(self, owner: Class) -> tuple[Class, ...]:
         """The class and those it inherits from, nearest first; without Python's care for diamonds."""
+        key = (owner.module, owner.node.name)
+        if key not in self._lines:
+            self._lines[key] = tuple(self._line(owner))
+        return self._lines[key]
+
+    def _line(self, owner: Class) -> Iterator[Class]:
         waiting, seen = [owner], set()
         while waiting:
             each = waiting.pop(0)

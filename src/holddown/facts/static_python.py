@@ -247,7 +247,7 @@ class Evaluator:
                     return self._expression(member[1], _Scope(member[0], {}))
                 return member
             case Super(owner=owner, bound=bound):
-                above = list(self.source.bases(bound))
+                above = self.source.bases(bound)
                 start = above.index(owner) + 1 if owner in above else 1
                 return self.source.member(above[start], attr, bound) if start < len(above) else Opaque(attr)
             case Config():
