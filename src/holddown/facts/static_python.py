@@ -171,7 +171,7 @@ class Evaluator:
             case ast.Compare():
                 return self._compare(node, scope)
             case ast.BoolOp(op=op, values=values):
-                return self._bool(isinstance(op, ast.And), [self._expression(each, scope) for each in values], node)
+                return self._bool_op(isinstance(op, ast.And), values, node, scope)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return negated(self._expression(operand, scope), node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -327,6 +327,16 @@ class Evaluator:
             answers.append(comparison(type(op), left, right, node))
             left = right
         return answers[0] if len(answers) == 1 else self._bool(True, answers, node)
+
+    def _bool_op(self, is_and: bool, nodes: list[ast.expr], node: ast.expr, scope: "_Scope") -> Value:
+        """As Python does, later sides are left alone once one decides."""
+        values = []
+        for each in nodes:
+            value = self._expression(each, scope)
+            if not unknown(value) and bool(value) != is_and:
+                return value
+            values.append(value)
+        return self._bool(is_and, values, node)
 
     def _bool(self, is_and: bool, values: list[Value], node: ast.expr) -> Value:
         rest = []
