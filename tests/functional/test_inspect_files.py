@@ -232,6 +232,59 @@ def test_the_command_says_no_with_exit_1(holddown: Command, tiny_checkpoint: Pat
     assert json.loads(as_json.stdout)["faults"][0]["code"] == "shard.truncated"
 
 
+def test_the_document_for_scripts(holddown: Command, tiny_checkpoint: Path) -> None:
+    """Plain numbers under fixed names; null where there is none, and then the reason."""
+    found = json.loads(holddown("inspect", "--json", str(tiny_checkpoint)).stdout)
+    total = found["parameters"]["total"]
+    assert (found["format"], found["parameters"]["draft"], found["faults"]) == ("safetensors", 0, [])
+    assert 0 < found["parameters"]["active"] <= total
+    assert sum(found["bytes"]["by_component"].values()) == found["bytes"]["total"]
+    assert sum(found["bytes"]["by_dtype"].values()) == sum(found["bytes"]["by_format"].values())
+    assert found["kv_bytes_per_token"] > 0
+    assert found["model"]["path"] == str(tiny_checkpoint)
+    config = json.loads((tiny_checkpoint / "config.json").read_text())
+    del config["max_position_embeddings"]
+    (tiny_checkpoint / "config.json").write_text(json.dumps(config))
+    found = json.loads(holddown("inspect", "--json", str(tiny_checkpoint)).stdout)
+    assert found["context_length"] is None
+    assert "max_position_embeddings" in found["unknown"]["context_length"]
+
+
+def test_a_directory_with_config_json_alone(holddown: Command, tiny_checkpoint: Path) -> None:
+    """It can be inspected: what its weights would be."""
+    whole = json.loads(holddown("inspect", "--json", str(tiny_checkpoint)).stdout)
+    for path in tiny_checkpoint.glob("*.safetensors"):
+        path.unlink()
+    alone = holddown("inspect", "--json", str(tiny_checkpoint))
+    found = json.loads(alone.stdout)
+    assert (alone.returncode, found["from_shapes"], found["faults"][0]["code"]) == (0, True, "weights.none")
+    assert (found["parameters"], found["bytes"]["by_component"]) == (
+        whole["parameters"],
+        whole["bytes"]["by_component"],
+    )
+
+
+def test_a_large_index_that_is_wrong(tmp_path: Path) -> None:
+    """First compared by hashes; what disagrees is then told by name."""
+    write_config(tmp_path)
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    write_shard(tmp_path / names[0], {"a": ("BF16", (4, 4)), "b": ("BF16", (4, 4))})
+    write_shard(tmp_path / names[1], {"b": ("BF16", (4, 4)), "c": ("BF16", (4, 4))})
+    placed = {"a": names[1], "b": names[0], "d": names[1]}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": placed}, indent=2))
+    inspection = LocalCheckpoints({}, large_index=0).inspect(str(tmp_path))
+    found = {finding.code: finding.subject for finding in inspection.findings}
+    assert found == {
+        "tensor.duplicate": "b",
+        "tensor.missing": "d",
+        "tensor.misplaced": "a",
+        "tensor.not-in-index": "c",
+    }
+    # the tensor that stands twice counts once
+    assert inspection.model.weights_bytes == 3 * 32
+    assert LocalCheckpoints({}).inspect(str(tmp_path)) == inspection
+
+
 def test_demo_before_it_was_fetched(holddown: Command) -> None:
     """The name is known, and the command that gets it is told; a fact that could not be had is exit 3."""
     ended = holddown("inspect", "demo")

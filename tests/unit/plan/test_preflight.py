@@ -243,3 +243,12 @@ def test_a_broken_engine_shows_its_last_line() -> None:
     (finding,) = preflight(PLAN, replace(GROUND, engine=replace(ENGINE, import_error=error)))
     assert (finding.code, finding.blocks) == ("engine.import-broken", True)
     assert "ImportError: libcudart.so.12" in finding.what
+
+
+def test_no_weights_to_load() -> None:
+    """Planning from config.json alone is a note; a launch from it is not begun."""
+    note = Finding("weights.none", Severity.NOTE, "/m", "computed from shapes")
+    found = preflight(PLAN, replace(GROUND, model_findings=(note,)))
+    assert [(finding.code, finding.severity) for finding in found if finding.subject == "/m"] == [
+        ("weights.none", Severity.BLOCK)
+    ]

@@ -23,6 +23,7 @@ def beside(job: Callable[[], T]) -> Iterator[Callable[[], T]]:
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(receive)
         _work(job, send)
     os.close(send)
     with open(receive, "rb") as pipe:
