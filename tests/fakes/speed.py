@@ -49,7 +49,11 @@ def table(**constants: float) -> SpeedTable:
         "tile_rows": 1.0,
         "ep_spread": 0.0,
         "routing_evenness": 1.0,
+        "kernel_growth": 0.0,
         "stage_hop_us": 0.0,
+        "request_us": 0.0,
+        "prompt_stretch": 1.0,
+        "prompts_ahead": 0.0,
         **constants,
     }
     return SpeedTable(

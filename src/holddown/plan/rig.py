@@ -13,8 +13,8 @@ _GIGA, _TERA = 1e9, 1e12
 
 @dataclass(frozen=True, slots=True)
 class FormatRates:
-    """For weights of one format. expert_kernels: how many times the usual number of kernels, or of their cost, a layer of
-    such experts has here. quantizes: the input of each linear layer is quantised first."""
+    """For weights of one format. expert_kernels: how many times the usual kernels, or their cost, a layer of such
+    experts has here. quantizes: the input of each linear layer is quantised first."""
 
     dense_bytes_s: float
     expert_bytes_s: float

@@ -25,7 +25,7 @@ class Loop:
     """In steady state. running: sequences that decode at once; the others wait for room in the KV cache.
 
     step: one decode step. prefill_s: of one prompt, alone. tpot_s: between a request's tokens, with the prompts of
-    others in between.
+    others in between. ttft_s: waiting for room, the prompt itself, and the step that is under way.
     """
 
     running: float
@@ -33,6 +33,7 @@ class Loop:
     prefill_s: float
     tpot_s: float
     requests_per_s: float
+    ttft_s: float
 
 
 def predict(
@@ -48,12 +49,11 @@ def predict(
     alone = decode_step(work, rig, split, kv, 1, _middle(workload)).total
     loop = closed_loop(work, rig, split, kv, workload, concurrency, kv_cache_tokens)
     decode, first = _band(rig, split, "decode"), _band(rig, split, "ttft")
-    waiting = max(0.0, concurrency - loop.running) / loop.requests_per_s
     return Speed(
         single_stream_tok_s=_speed(1 / alone, decode),
         throughput_tok_s=_speed(loop.requests_per_s * workload.output_tokens, decode),
         tpot_ms=_time(1e3 * loop.tpot_s, decode),
-        ttft_ms=_time(1e3 * (waiting + loop.prefill_s + loop.step.total), first),
+        ttft_ms=_time(1e3 * loop.ttft_s, first),
         dominated_by=_shares(loop.step),
     )
 
@@ -79,13 +79,23 @@ def closed_loop(
     shared = chunks * decode_step(work, rig, split, kv, 1, 1).total
     added = max(prefill_s - shared, _LEAST_PREFILL_SHARE * prefill_s) / split.pipeline_parallel_size
     per_replica = running / replicas
+    requests_per_s = running / (output * step.total + per_replica * added)
+    waiting = max(0.0, concurrency - running) / requests_per_s
     return Loop(
         running=running,
         step=step,
         prefill_s=prefill_s,
         tpot_s=step.total + max(0.0, per_replica - 1) / output * added,
-        requests_per_s=running / (output * step.total + per_replica * added),
+        requests_per_s=requests_per_s,
+        ttft_s=waiting + _first_token_s(rig, per_replica, prefill_s) + step.total,
     )
+
+
+def _first_token_s(rig: Rig, per_replica: float, prefill_s: float) -> float:
+    """A new request's prompt shares its passes with who decodes, and waits for prompts that came just before it."""
+    constants = rig.table.constants
+    others = constants.prompts_ahead * max(0.0, per_replica - 1)
+    return constants.request_us * 1e-6 + prefill_s * (constants.prompt_stretch + others)
 
 
 def prefill(work: ModelWork, rig: Rig, split: Parallelism, prompt: int) -> float:

@@ -1,7 +1,7 @@
 """The time of one forward pass on one rank, term by term."""
 
 from dataclasses import dataclass, fields
-from math import log, sqrt
+from math import log, log2, sqrt
 from typing import assert_never
 
 from holddown.facts.attention import (
@@ -70,7 +70,7 @@ def decode_step(
         attention=_decode_attention(work, rig, split, kv, tokens),
         activations=_activations(work, rig, tokens.total),
         collectives=_collectives(work, rig, split, tokens) + _logits(work, rig, split, tokens.sequences),
-        kernels=_kernel_count(work, rig) * (rig.kernel_s if rig.cuda_graphs else rig.eager_kernel_s),
+        kernels=_kernel_count(work, rig) * _decode_kernel_s(rig, tokens.sequences),
         host=_host(rig, split, tokens.sequences),
     )
 
@@ -234,6 +234,12 @@ def _kernel_count(work: ModelWork, rig: Rig) -> float:
         + quantizing * per_layer.activation_quantization
         + per_layer.step
     )
+
+
+def _decode_kernel_s(rig: Rig, sequences: float) -> float:
+    """Ramp-up and tail of a small kernel: with more rows it has more blocks to start and to wait for."""
+    growth = 1 + rig.table.constants.kernel_growth * log2(sequences)
+    return (rig.kernel_s if rig.cuda_graphs else rig.eager_kernel_s) * growth
 
 
 def _collectives(work: ModelWork, rig: Rig, split: Parallelism, tokens: Tokens) -> float:

@@ -8,13 +8,15 @@ class Constants:
     """What every prediction uses.
 
     dense_bandwidth, expert_bandwidth, kv_bandwidth, activation_bandwidth: share of the DRAM's peak that streaming
-    these reaches. compute: share of the tensor cores' dense peak in large matrix products. kernel_us: one
-    small kernel in a CUDA graph; eager_kernel_us: launched by itself, as passes with prompt tokens do. collective: of the fabric's all-reduce curve;
-    context_collective, exchange: the same for a divided context and for tokens on the way to experts. step_us,
-    sequence_us: host work per step, and per sequence in it. tile_rows: to which an expert's tokens are padded.
+    these reaches. compute: share of the tensor cores' dense peak in large matrix products. kernel_us: one small kernel
+    in a CUDA graph; eager_kernel_us: launched by itself, as passes with prompt tokens do. collective: of the fabric's
+    all-reduce curve; context_collective, exchange: the same for a divided context and for tokens on the way to experts.
+    step_us, sequence_us: host work per step, and per sequence in it. tile_rows: to which an expert's tokens are padded.
     ep_spread: by how much the busiest expert parallel rank exceeds the mean, as a share of what balls in bins give.
     routing_evenness: n tokens touch the experts that n to this power would touch at random. stage_hop_us: from one
-    pipeline stage to the next.
+    pipeline stage to the next. kernel_growth: what each doubling of the sequences adds to a decode step's kernels.
+    request_us, prompt_stretch, prompts_ahead: the first token comes after so much host work, the prompt's own passes
+    times the stretch (others decode in them), and the passes of this share of the other prompts.
     """
 
     dense_bandwidth: float
@@ -24,6 +26,7 @@ class Constants:
     compute: float
     kernel_us: float
     eager_kernel_us: float
+    kernel_growth: float
     collective: float
     context_collective: float
     exchange: float
@@ -33,6 +36,9 @@ class Constants:
     ep_spread: float
     routing_evenness: float
     stage_hop_us: float
+    request_us: float
+    prompt_stretch: float
+    prompts_ahead: float
     prefill_chunk_tokens: int
     source: str
 
@@ -60,7 +66,8 @@ class Factor:
     """Multiplies one constant where it applies; an empty condition applies always.
 
     term: name of the constant, or `latent_kv_bandwidth` for kv_bandwidth with MLA, `expert_kernels` for what Kernels
-    has of experts, `prefill` for the time of passes with prompt tokens. generation: major number of the compute capability. format: of the weights.
+    has of experts, `prefill` for the time of passes with prompt tokens. generation: major number of the compute
+    capability. format: of the weights.
     """
 
     term: str
