@@ -12,9 +12,10 @@ from holddown.base.evidence import Known, Source, SourceKind, Unknown, known_or
 from holddown.base.finding import Finding, Severity
 from holddown.facts.attention_backends import CPU, AttentionBackends, AttentionQuery, BackendAnswer, answer
 from holddown.facts.engine import EngineFacts, version_key
-from holddown.facts.kv_cache import BF16, FP8, FP8_DS_MLA, KvDtype, kv_bytes_per_token
+from holddown.facts.kv_cache import BF16, FP8, KvDtype, kv_bytes_per_token
 from holddown.facts.model import ModelFacts
 from holddown.plan.attention_query import attention_layers, is_latent
+from holddown.plan.kv_layouts import STORED, stored
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Setting
 from holddown.tables.engine import KvRewrite
@@ -74,22 +75,6 @@ class KvAnswer:
 
 
 _KV_DTYPE = "kv_cache_dtype not supported"
-
-_STORED = {
-    "auto": BF16,
-    "bfloat16": BF16,
-    "float16": KvDtype("float16", 2),
-    "fp8": FP8,
-    "fp8_e4m3": FP8,
-    "fp8_e5m2": KvDtype("fp8_e5m2", 1),
-    "fp8_ds_mla": FP8_DS_MLA,
-    "nvfp4": KvDtype("nvfp4", 0.5625),
-    "nvfp4_ds_mla": KvDtype("nvfp4_ds_mla", 0.5625, 352),
-}
-"""What the cache holds for each value whose size is known. Half a byte and one scale byte for 16 numbers of nvfp4.
-
-Source: vLLM 0.33.0 v1/kv_cache_interface.py FullAttentionSpec, MLAAttentionSpec.
-"""
 
 
 def kv_choices(
@@ -165,7 +150,7 @@ class _Question:
         layers = attention_layers(self.model, self.compute_capability, asked, self.split)
         chosen: list[str] = []
         refused: list[BackendAnswer] = []
-        stored = _STORED.get(asked, BF16)
+        kept = stored(asked, self.model)
         for each in known_or(layers, ()):
             answers = _answers(backends.value, each.query, self.wish.attention_backend)
             answers = tuple(self._limited(answer, asked) for answer in answers)
@@ -174,8 +159,8 @@ class _Question:
                 return KvRefusal(dtype, each.kind, answers)
             chosen.append(answers[taken].name)
             refused += answers[:taken]
-            stored = self._after(asked, answers[taken].name)
-        return KvChoice(dtype, stored, tuple(chosen), tuple(refused))
+            kept = self._after(asked, answers[taken].name)
+        return KvChoice(dtype, kept, tuple(chosen), tuple(refused))
 
     # --- what the engine makes of the value --------------------------------------------------------------------
 
@@ -184,7 +169,7 @@ class _Question:
         own = "float16" if known_or(self.model.dtype, "") == "float16" else "bfloat16"
         others = {"auto", "float16", "bfloat16"} - {own}
         layouts = set() if is_latent(self.model) else {"fp8_ds_mla", "nvfp4_ds_mla"}
-        return tuple(word for word in self.facts.kv_cache_dtypes if word in _STORED and word not in others | layouts)
+        return tuple(word for word in self.facts.kv_cache_dtypes if word in STORED and word not in others | layouts)
 
     def _asks_fp8(self) -> bool:
         return known_or(self.model.kv_cache_quantization, "none").startswith("fp8")
@@ -219,7 +204,7 @@ class _Question:
     def _after(self, dtype: str, backend: str) -> KvDtype:
         """What the chosen backend's cache holds."""
         name = next((row.becomes for row in self._rewrites(dtype) if row.backend == backend), dtype)
-        return _STORED.get(name, BF16)
+        return stored(name, self.model)
 
     def _rewrites(self, dtype: str) -> tuple[KvRewrite, ...]:
         version = version_key(self.facts.version)
@@ -256,7 +241,7 @@ class _Question:
     def _unasked(self, why: str) -> KvAnswer:
         """What its backends take is not known: the plan rests on what `auto` stores, and says that it is not sure."""
         dtype = self.wish.kv_cache_dtype or "auto"
-        stored = _STORED.get(self._followed(dtype), BF16)
+        kept = stored(self._before(self._followed(dtype)), self.model)
         finding = Finding(
             "compat.attention-unknown",
             Severity.NOTE,
@@ -264,7 +249,7 @@ class _Question:
             f"whether {self._build} has an attention backend for this model on {self._where} was not asked",
             why,
         )
-        return KvAnswer(KvChoice(dtype, stored, (), ()), None, (), (), (finding,))
+        return KvAnswer(KvChoice(dtype, kept, (), ()), None, (), (), (finding,))
 
     def _no_such_backend(self, backends: AttentionBackends) -> Finding:
         what = f"{self._build} has no attention backend {self.wish.attention_backend}"

@@ -271,6 +271,16 @@ def test_what_cannot_be_asked_is_a_note(model: ModelFacts, version: str, capabil
     assert not finding.blocks
 
 
+def test_compressed_attention_is_kept_in_fp8() -> None:
+    """DeepSeek V4 chooses its backends itself; 584 bytes for each entry of 512 numbers are known all the same."""
+    model = of_family("DeepseekV4ForCausalLM", "deepseek_v4", CompressedAttention(1, 64, 512, (4,), 128, 64, 128, 512))
+
+    chosen = ask(model, "0.33.0").chosen
+
+    assert chosen is not None
+    assert chosen.stored.element_bytes * 512 == 584
+
+
 def test_recurrent_layers_need_no_backend() -> None:
     """Beside MLA layers they are passed over."""
     model = of_family(
