@@ -22,13 +22,12 @@ class Names(Iterable[str], Sized, Protocol):
 class NameMarks:
     """Of one shard: how many lines the index should have for it, and the sum of their hashes. sound: it can be told."""
 
-    shard: str
     count: int
     lines: int
     sound: bool = True
 
 
-NO_MARKS = NameMarks("", 0, 0, sound=False)
+NO_MARKS = NameMarks(0, 0, sound=False)
 
 _START, _END, _NEXT = b'\n  "weight_map": {\n', b"\n  }", b",\n"
 
@@ -38,28 +37,44 @@ def marks_of(names: Names, shard: str, *, escaped: bool) -> NameMarks:
     if escaped or '"' in shard or "\\" in shard:
         return NO_MARKS
     if not len(names):
-        return NameMarks(shard, 0, 0)
+        return NameMarks(0, 0)
     between = f'": "{shard}"\n    "'
     lines = f'    "{between.join(names)}": "{shard}"'.encode("utf-8", "surrogatepass").split(b"\n")
-    return NameMarks(shard, len(names), sum(map(hash, lines)))
+    return NameMarks(len(names), sum(map(hash, lines)))
 
 
-def agree(index: bytes, shards: Iterable[NameMarks]) -> bool:
+@dataclass(frozen=True, slots=True)
+class IndexMarks:
+    """Of an index: how many lines it has, the sum of their hashes, and whether no name stands in two of them."""
+
+    count: int
+    lines: int
+    distinct: bool
+
+
+def index_marks(index: bytes, shard_names: Iterable[str]) -> IndexMarks | None:
+    """shard_names: those that it should name. None where it takes the names to tell."""
+    lengths = {len(name.encode("utf-8", "surrogateescape")) for name in shard_names}
+    if len(lengths) != 1 or b"\\" in index:
+        return None
+    lines = _lines(index)
+    # what follows a name is of one length in all lines, so names are compared without taking lines apart
+    after = len(b'": ""') + lengths.pop()
+    return IndexMarks(len(lines), sum(map(hash, lines)), len({line[:-after] for line in lines}) == len(lines))
+
+
+def agree(index: IndexMarks | None, shards: Iterable[NameMarks]) -> bool:
     """Whether the index names every tensor of these shards, in its shard, no other, and none stands in two shards.
 
     False: they do not, or it takes the names to tell.
     """
     marks = tuple(shards)
-    lengths = {len(shard.shard.encode()) for shard in marks}
-    if not all(shard.sound for shard in marks) or len(lengths) != 1 or b"\\" in index:
-        return False
-    lines = _lines(index)
-    # what follows a name is of one length in all lines, so names are compared without taking lines apart
-    after = len(b'": ""') + lengths.pop()
     return (
-        len(lines) == sum(shard.count for shard in marks)
-        and sum(map(hash, lines)) == sum(shard.lines for shard in marks)
-        and len({line[:-after] for line in lines}) == len(lines)
+        index is not None
+        and index.distinct
+        and all(shard.sound for shard in marks)
+        and index.count == sum(shard.count for shard in marks)
+        and index.lines == sum(shard.lines for shard in marks)
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holddown.facts.agreement import agree, marks_of
+from holddown.facts.agreement import agree, index_marks, marks_of
 
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 SHARDS = {ONE: ["a.weight", "b.weight"], TWO: ["c.weight"]}
@@ -23,7 +23,9 @@ def placed(shards: dict[str, list[str]]) -> dict[str, str]:
 
 
 def right(text: str, shards: dict[str, list[str]]) -> bool:
-    return agree(text.encode(), [marks_of(names, shard, escaped=False) for shard, names in shards.items()])
+    return agree(
+        index_marks(text.encode(), shards), [marks_of(names, shard, escaped=False) for shard, names in shards.items()]
+    )
 
 
 def test_an_index_that_is_right() -> None:
@@ -63,7 +65,7 @@ def test_an_index_that_is_written_in_another_way() -> None:
     assert not right(written(placed(SHARDS)).replace('"weight_map"', '"map"'), SHARDS)
     assert not right(json.dumps({"x": {"weight_map": placed(SHARDS)}}, indent=1), SHARDS)
     escaped = [marks_of(names, shard, escaped=True) for shard, names in SHARDS.items()]
-    assert not agree(written(placed(SHARDS)).encode(), escaped)
+    assert not agree(index_marks(written(placed(SHARDS)).encode(), SHARDS), escaped)
 
 
 names = st.text(alphabet='ab.\n"\\ ,:', min_size=0, max_size=5)
@@ -80,5 +82,5 @@ def test_never_right_where_names_differ(index: dict[str, str], headers: dict[str
     raw = json.dumps(headers)
     shards = {shard: [name for name, where in headers.items() if where == shard] for shard in (ONE, TWO)}
     marks = [marks_of(found, shard, escaped="\\" in raw) for shard, found in shards.items()]
-    if agree(text.encode(), marks):
+    if agree(index_marks(text.encode(), shards), marks):
         assert index == headers

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holddown.base.errors import CheckpointError
 from holddown.edges.checkpoints.beside import beside
 from holddown.edges.checkpoints.headers import gguf_part, safetensors_shard
-from holddown.facts.agreement import NO_MARKS, agree
+from holddown.facts.agreement import NO_MARKS, agree, index_marks
 from holddown.facts.safetensors import ShardHeader
 from holddown.facts.shard_index import INDEX, Agreed, Index, read_index, weight_files
 from holddown.facts.weights import ShardSeen, numbered_parts
@@ -125,7 +125,7 @@ def _agreed(folder: Path, names: tuple[str, ...]) -> tuple[Index, tuple[ShardSee
         import_module("holddown.facts.checkpoint")
         shards = _marked(folder, ours)
         try:
-            index = (folder / INDEX).read_bytes()
+            index = index_marks((folder / INDEX).read_bytes(), names)
         except OSError:
             return None
         shards += rest()
