@@ -32,7 +32,7 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         pair.map(lambda parts: f"({parts[0]} if {parts[1]} else 1)"),
         pair.map(lambda parts: f"[*{parts[0]}, {parts[1]}]"),
         pair.map(lambda parts: f"any({parts[0]} == n for n in {parts[1]})"),
-        inner.map(lambda text: f"any({text}) or all()"),
+        inner.map(lambda text: f"(any({text}) or all())"),
         inner.map(lambda text: f"int({text})"),
         inner.map(lambda text: f"{text}[1]"),
         inner.map(lambda text: f"{text}.startswith('fp8')"),
