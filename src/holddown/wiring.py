@@ -4,15 +4,11 @@ they are asked for: `inspect` must not wait for what `up` needs."""
 from __future__ import annotations
 
 import os
-import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import platformdirs
 
 from holddown.base.errors import CheckpointError
 
@@ -43,6 +39,8 @@ class Paths:
 
 
 def paths() -> Paths:
+    import platformdirs
+
     dirs = platformdirs.PlatformDirs("holddown", appauthor=False)
     return Paths(dirs.user_data_path, dirs.user_state_path, dirs.user_cache_path)
 
@@ -150,12 +148,16 @@ _LONGEST_TMP = 107 - len("/holddown-4294967295/0123abcd/") - 40
 
 def run_dirs() -> Path:
     """Where every deployment has its private folder."""
+    import tempfile
+
     tmp = tempfile.gettempdir()
     return Path(tmp if len(tmp) <= _LONGEST_TMP else "/tmp") / f"holddown-{os.geteuid()}"
 
 
 def new_place() -> Place:
     """Folders for one more deployment; its log folder exists when this returns."""
+    import secrets
+
     from holddown.app.up import Place
 
     deployment_id = secrets.token_hex(4)
