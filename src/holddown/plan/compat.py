@@ -322,7 +322,9 @@ class _Question:
                 f"--kv-cache-dtype says, and no attention backend takes that on {self._where}"
             )
         else:
-            what = f"no attention backend of {self._build} takes {first.kind} on {self._where}"
+            divided = self.split.decode_context_parallel_size > 1
+            how = f"{first.kind} with decode context parallelism" if divided else first.kind
+            what = f"no attention backend of {self._build} takes {how} on {self._where}"
         more, command = self._remedy()
         seen = _answers_text(first.answers)
         return Finding("compat.attention", Severity.BLOCK, "attention backend", what + more, seen, command)

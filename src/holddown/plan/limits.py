@@ -162,10 +162,11 @@ def _decode_context(model: ModelFacts, split: Parallelism) -> Iterator[Limit]:
             heads = kind.num_key_value_heads
             queries = kind.num_attention_heads // heads
             if tp <= heads or dcp > tp // heads or queries % dcp:
-                most = max(1, tp // heads)
+                copies = max(1, tp // heads)
+                there = f"{copies} times" if copies > 1 else "once"
                 what = (
-                    f"decode context parallel size {dcp}: {heads} key-value heads on {tp} GPUs are there "
-                    f"{most} times, and {queries} query heads share each"
+                    f"decode context parallel size {dcp} divides copies of a key-value head: on {tp} GPUs each of "
+                    f"{heads} is there {there}, for {queries} query heads"
                 )
                 yield Limit("dcp.attention", what, "config/model.py verify_with_parallel_config")
 

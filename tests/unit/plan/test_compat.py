@@ -312,6 +312,7 @@ def test_decode_context_parallelism_is_asked_of_the_backend() -> None:
 
     assert refused.chosen is None
     assert "DCP not supported" in refused.findings[0].seen
+    assert "takes sparse MLA with decode context parallelism on" in refused.findings[0].what
 
 
 @pytest.mark.parametrize("version", [version for version in recorded_versions("vllm") if version != "0.11.0"])
