@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holddown.base.codec import dumps, loads
 from holddown.base.evidence import Known, Source
-from holddown.plan.plan import Parallelism
+from holddown.plan.parallelism import Parallelism
 from holddown.remember.record import Birth, Deployment, Happening, Status
 
 # JSON has neither: nan is no figure that anybody measured
