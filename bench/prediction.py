@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 from statistics import fmean, median, quantiles
 
-from speed_fit import errors, fit
+from speed_fit import PRIORS, errors, fit
 from speed_rows import Case, Cases, Predictor, read_cases
 
 from holddown.plan.rig import generation
@@ -220,13 +220,26 @@ def say_bands(cases: Sequence[Case], pooled: Sequence[Seen]) -> None:
         parts.setdefault("one-gpu" if at == "one GPU" else at.partition("-")[0].rstrip("0123456789"), []).append(each)
     for name, seen in sorted(parts.items()):
         say("  {:<40} {:.2f} to {:.2f}".format(f"held out, {name}", *percentiles(seen)))
-    strange: list[Seen] = []
     for major in sorted({generation(case.gpu) for case in cases}):
-        strange += without(cases, partial(_of_generation, major))
-    for engine in ("sglang", "trtllm"):
-        strange += without(cases, partial(_of_engine, engine))
-    say("  {:<40} {:.2f} to {:.2f}".format("a generation or engine never seen", *percentiles(strange)))
+        strange = without(cases, partial(_of_generation, major))
+        say("  {:<40} {:.2f} to {:.2f}".format(f"fitted without compute capability {major}", *percentiles(strange)))
+    for engine in ("llama.cpp", "sglang", "trtllm", "vllm"):
+        strange = without(cases, partial(_of_engine, engine))
+        say("  {:<40} {:.2f} to {:.2f}".format(f"fitted without {engine}", *percentiles(strange)))
     say("  {:<40} {:.2f} to {:.2f}".format("1 / time to first token", *percentiles(ttft(cases))))
+
+
+def say_constants(cases: Sequence[Case]) -> None:
+    """What tables/speed.toml has, fitted on all cases, in the order of its factors."""
+    table = fit(cases, speed_table())
+    for name in PRIORS:
+        say(f"{name} = {getattr(table.constants, name):.3g}")
+    say(f"activation_quantization = {table.kernels.activation_quantization:.3g}")
+    for factor in table.factors:
+        where = " ".join(part for part in (factor.engine, factor.generation, factor.format) if part)
+        say(f"{factor.term} [{where}] = {factor.value:.3g}")
+    say(HEAD)
+    say(line("with these", judge(cases, table)))
 
 
 def report(cases: Cases, bands: bool) -> None:
@@ -268,13 +281,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--models", type=Path, default=SHARED / "models", help="folders with config.json, by name")
     parser.add_argument("--json", action="store_true", help="with --judge: one JSON object")
     parser.add_argument("--bands", action="store_true", help="also the bands of tables/speed.toml (more fits)")
+    parser.add_argument("--fit", action="store_true", help="only print the constants that fit all rows")
     return parser.parse_args()
 
 
 def main() -> None:
     said = parse()
     if not said.judge:
-        report(read_cases(said.measurements or [SHARED / "measurements.jsonl"], said.models), said.bands)
+        cases = read_cases(said.measurements or [SHARED / "measurements.jsonl"], said.models)
+        if said.fit:
+            say_constants(cases.judged)
+        else:
+            report(cases, said.bands)
         return
     cases = read_cases([said.judge], said.models)
     seen = judge(cases.judged)

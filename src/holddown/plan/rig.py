@@ -27,7 +27,9 @@ class FormatRates:
 @dataclass(frozen=True, slots=True)
 class Rig:
     """fabric: None for one GPU. sparse_attention: DeepSeek's sparse attention runs sparse here; where no kernel does
-    (some builds on compute capability 12), every key is read. formats: by the format of the weights."""
+    (some builds on compute capability 12), every key is read. formats: by the format of the weights.
+    latent_attention_flops: of decoding with MLA.
+    """
 
     gpu: GpuRow
     fabric: FabricRow | None
@@ -37,8 +39,8 @@ class Rig:
     table: SpeedTable
     formats: Mapping[str, FormatRates]
     kv_bytes_s: float
-    latent_kv_bytes_s: float
     attention_flops: float
+    latent_attention_flops: float
     activation_bytes_s: float
     kernel_s: float
     eager_kernel_s: float
@@ -62,6 +64,7 @@ def rig(
     constants = table.constants
     bandwidth = gpu.bandwidth_gbs * _GIGA
     formats = {name: _format_rates(name, gpu, table, scale, weight_only) for name in _FORMATS}
+    attention_flops = gpu.bf16_tflops * _TERA * constants.compute * scale("compute", "bf16")
     return Rig(
         gpu=gpu,
         fabric=fabric,
@@ -71,8 +74,8 @@ def rig(
         table=table,
         formats=formats,
         kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("kv_bandwidth"),
-        latent_kv_bytes_s=bandwidth * constants.kv_bandwidth * scale("latent_kv_bandwidth"),
-        attention_flops=gpu.bf16_tflops * _TERA * constants.compute * scale("compute", "bf16"),
+        attention_flops=attention_flops,
+        latent_attention_flops=attention_flops * scale("latent_compute"),
         activation_bytes_s=bandwidth * constants.activation_bandwidth,
         kernel_s=constants.kernel_us * 1e-6 * scale("kernel_us"),
         eager_kernel_s=constants.eager_kernel_us * 1e-6 * scale("kernel_us"),

@@ -146,8 +146,8 @@ def _decode_attention(work: ModelWork, rig: Rig, split: Parallelism, kv: KvDtype
         read = tokens.sequences * _read_bytes(kind, tokens.context, kv, ranks, rig.sparse_attention) * shown
         flops = tokens.total * _flops(kind, tokens.context, rig.sparse_attention, prefill=False)
         latent = isinstance(kind, Mla | SparseMla | CompressedAttention)
-        rate = rig.latent_kv_bytes_s if latent else rig.kv_bytes_s
-        seconds += max(read / rate, flops / split.tensor_parallel_size / rig.attention_flops)
+        rate = rig.latent_attention_flops if latent else rig.attention_flops
+        seconds += max(read / rig.kv_bytes_s, flops / split.tensor_parallel_size / rate)
     return seconds
 
 

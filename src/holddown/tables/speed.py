@@ -65,7 +65,7 @@ class Kernels:
 class Factor:
     """Multiplies one constant where it applies; an empty condition applies always.
 
-    term: name of the constant, or `latent_kv_bandwidth` for kv_bandwidth with MLA, `expert_kernels` for what Kernels
+    term: name of the constant, or `latent_compute` for compute in decoding with MLA, `expert_kernels` for what Kernels
     has of experts, `prefill` for the time of passes with prompt tokens. generation: major number of the compute
     capability. format: of the weights.
     """
