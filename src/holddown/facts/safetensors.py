@@ -20,7 +20,7 @@ LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 """Source: MAX_HEADER_SIZE of huggingface/safetensors, which refuses longer ones too."""
 
-MOST_TENSORS = 2**20
+MOST_TENSORS = 2**19
 """In one file. The largest seen have 210,000 in all their files; more is damage, and refused before it takes memory."""
 
 DTYPE_BITS = {
