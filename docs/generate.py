@@ -20,8 +20,9 @@ from holddown.edges.store import MIGRATIONS
 from holddown.launch import lifecycle, phases
 from holddown.measure import metrics
 from holddown.plan import plan
+from holddown.plan.parallelism import SIZE_SETTINGS
 from holddown.remember import record
-from holddown.tables.load import engine_tables
+from holddown.tables.load import engine_tables, fabric_rows
 from holddown.verify import expect, judge, verdict
 
 PAGES = Path(__file__).resolve().parent / "reference"
@@ -218,13 +219,18 @@ def settings_page() -> str:
 
 
 def _decided() -> Iterator[tuple[str, str]]:
-    """Calls of `add(name, value, because, ...)` in plan/settings.py."""
-    tree = ast.parse((SOURCE / "plan" / "settings.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "add":
-            name, because = node.args[0], node.args[2]
-            assert isinstance(name, ast.Constant)
-            yield _code(str(name.value)), _because(because, tree)
+    """Calls of `add(name, value, because, ...)` and `Setting(name, ...)` in plan/; then those whose names are data."""
+    for module in ("settings", "compat", "parsers"):
+        tree = ast.parse((SOURCE / "plan" / f"{module}.py").read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("add", "Setting"):
+                name, because = node.args[0], node.args[2]
+                if isinstance(name, ast.Constant):
+                    yield _code(str(name.value)), _because(because, tree)
+    for name in SIZE_SETTINGS:
+        yield _code(name), "the split that was searched out, with what it was preferred to"
+    rows = {each.name: each.because for fabric in fabric_rows() for each in fabric.environment}
+    yield from ((_code(name), because) for name, because in rows.items())
 
 
 def _because(node: ast.expr, tree: ast.Module) -> str:

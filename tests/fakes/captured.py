@@ -15,8 +15,13 @@ NAMES = tuple(sorted(path.stem for path in CONFIGS.glob("*.json")))
 @cache
 def captured_model(name: str) -> ModelFacts:
     """Facts of one of NAMES, computed from its shapes."""
-    capture = json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8"))
-    texts = [TextFile("config.json", json.dumps(capture["config"]))]
+    return config_model(name, CONFIGS)
+
+
+def config_model(name: str, folder: Path) -> ModelFacts:
+    """Facts of a config in `folder`: as it stands, or under "config" with its "quant" beside it."""
+    capture = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    texts = [TextFile("config.json", json.dumps(capture.get("config", capture)))]
     if "quant" in capture:
         texts.append(TextFile("hf_quant_config.json", json.dumps(capture["quant"])))
     files = tuple(text.name for text in texts)

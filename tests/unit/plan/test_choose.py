@@ -276,8 +276,8 @@ def test_kv_heads_are_split_over_the_ranks() -> None:
 def test_the_builds_own_share_of_a_gpu_is_counted_with() -> None:
     """0.92 since some release, 0.9 before: read from the build, not set."""
     newer = Candidate(NEW.engine, replace(NEW.facts, gpu_memory_utilization=from_file(0.92, "cache.py")))
-    assert planned(None, gpu()).budget.capacity_bytes == int(80 * GIB * 0.9)
-    assert planned(None, gpu(), candidates=(newer,)).budget.capacity_bytes == int(80 * GIB * 0.92)
+    assert planned(None, gpu()).budget.capacity_bytes == int((80 * GIB - 616 * MIB) * 0.9)
+    assert planned(None, gpu(), candidates=(newer,)).budget.capacity_bytes == int((80 * GIB - 616 * MIB) * 0.92)
 
 
 def test_a_kv_cache_of_the_users_lowers_the_context_to_what_fits() -> None:

@@ -12,17 +12,13 @@ from holddown.facts.engine import Engine, EngineFacts, Flag, version_key
 from holddown.facts.engine_source import SWITCH
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.launch.spec import Binding, EnvVar, LaunchSpec, SecretEnv
+from holddown.plan.parallelism import SIZE_SETTINGS
 from holddown.plan.plan import Plan, Setting
 from holddown.tables.engine import EngineTable
 from holddown.tables.load import engine_table
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _KV_BYTES = "kv-cache-memory-bytes"
-_PARALLEL = (
-    ("tensor-parallel-size", "tensor_parallel_size"),
-    ("pipeline-parallel-size", "pipeline_parallel_size"),
-    ("data-parallel-size", "data_parallel_size"),
-)
 # `(EngineCore pid=3122) INFO 11-29 14:22:42 [core.py:114] message`; uvicorn's and tqdm's lines have less of it,
 # and Ray puts a second process in front: `(EngineCore pid=31) (RayWorkerWrapper pid=9, ip=192.0.2.2) INFO ...`
 _PREFIX = re.compile(
@@ -42,8 +38,8 @@ def command(plan: Plan, engine: Engine, facts: EngineFacts, binding: Binding) ->
         *("--model", plan.model_path, "--served-model-name", plan.served_model_name),
         *("--host", binding.host, "--port", str(binding.port)),
     ]
-    for name, attribute in _PARALLEL:
-        size = getattr(plan.parallelism, attribute)
+    for name, field in SIZE_SETTINGS.items():
+        size = getattr(plan.parallelism, field)
         if size > 1 and plan.setting(name) is None:
             argv += [f"--{name}", str(size)]
     asked_env: list[EnvVar] = []
