@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from holddown.base.errors import HolddownError
@@ -108,7 +109,10 @@ def read_cases(files: Iterable[Path], models: Path) -> Cases:
             row = json.loads(line) if line.strip() else {"use": False}
             if not row.get("use", True):
                 continue
-            made = _case(row, models)
+            try:
+                made = _case(row, models)
+            except (KeyError, TypeError, ValueError) as error:
+                made = f"a row of {row.get('group')} is not understood: {error!r}"
             if isinstance(made, Case):
                 cases.judged.append(made)
             else:
@@ -149,17 +153,30 @@ def _own_kv(model: ModelFacts) -> KvDtype:
 
 @cache
 def _model(name: str, formats: str, models: Path) -> tuple[ModelFacts, ModelWork] | str:
-    folder, own = (name, "") if (models / name).is_dir() else SAME_SHAPES.get(name, ("", ""))
-    if not folder or not (models / folder).is_dir():
-        return f"no config.json of {name}, nor of equal shapes"
+    """The folder `models`/name, or the file name.json there, or what has equal shapes."""
+    own = ""
+    if not (models / name).is_dir() and not (models / f"{name}.json").is_file():
+        folder, own = SAME_SHAPES.get(name, ("", ""))
+        if not folder or not (models / folder).is_dir():
+            return f"no config.json of {name}, nor of equal shapes"
+    else:
+        folder = name
     try:
-        model = LocalCheckpoints().inspect(str(models / folder)).model
+        model = _inspected(models, folder)
     except HolddownError as error:
         return f"{name}: {error.what}"
     if formats or own:
         model = replace(model, weights=stored_as(model.weights, formats or own))
     work = model_work(model)
     return f"{name}: {work.why}" if isinstance(work, Unknown) else (model, work.value)
+
+
+def _inspected(models: Path, name: str) -> ModelFacts:
+    if (models / name).is_dir():
+        return LocalCheckpoints().inspect(str(models / name)).model
+    with TemporaryDirectory() as folder:
+        Path(folder, "config.json").write_text((models / f"{name}.json").read_text(encoding="utf-8"), encoding="utf-8")
+        return LocalCheckpoints().inspect(folder).model
 
 
 def stored_as(groups: tuple[WeightGroup, ...], formats: str) -> tuple[WeightGroup, ...]:
