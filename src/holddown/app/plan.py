@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from holddown import ports
 from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding
-from holddown.facts.engine import Engine
 from holddown.facts.machine import MachineFacts
 from holddown.facts.model import Inspection
 from holddown.launch.engines import adapter
@@ -100,13 +99,14 @@ def recorded_candidates(wanted: str) -> tuple[Candidate, ...]:
 
 
 def _candidates(wanted: str, doors: Doors) -> tuple[list[Candidate], tuple[Rejected, ...]]:
-    """Every registered build with its facts; of the one that was asked for, where one was. One that is broken is no
-    reason to refuse the others."""
-    engines = doors.engines.all()
-    named: Sequence[Engine] = [engine for engine in engines if wanted in (engine.name, engine.ref)]
+    """Every registered build with its facts, or those that are called as was asked for; the others need no asking. One
+    that is broken is no reason to refuse the others."""
     candidates: list[Candidate] = []
     broken: list[Rejected] = []
-    for engine in named or engines:
+    for engine in doors.engines.all():
+        if wanted not in ("", engine.name, engine.ref):
+            broken.append(Rejected(engine.ref, f"--engine {wanted} was asked for"))
+            continue
         try:
             candidates.append(Candidate(engine, doors.probe.facts(engine, doors.say)))
         except EngineError as error:

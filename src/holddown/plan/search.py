@@ -106,8 +106,8 @@ def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: Li
         return Rejected(split.text, "; ".join(limit.what for limit in limits), limits[0].code, split)
     outcomes: list[Option] = []
     refusal: Rejected | None = None
-    for share in variations.shares:
-        for batch in variations.batches:
+    for batch in variations.batches:
+        for share in variations.shares:
             outcome = option(terms, split, share, batch)
             if isinstance(outcome, Rejected):
                 refusal = outcome
@@ -118,7 +118,8 @@ def _try(terms: Terms, split: Parallelism, variations: Variations, limits_of: Li
     if not outcomes:
         assert refusal is not None
         return refusal
-    return max(outcomes, key=lambda each: (_meets(terms, each), each.context, each.kv_cache_tokens))
+    usual = variations.batches[0]
+    return max(outcomes, key=lambda each: (_meets(terms, each), each.batch == usual, each.context, each.share))
 
 
 def _concurrency(terms: Terms, at: Option, speed_of: SpeedOf) -> int:
