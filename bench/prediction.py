@@ -217,9 +217,11 @@ def say_bands(cases: Sequence[Case], pooled: Sequence[Seen]) -> None:
     parts: dict[str, list[Seen]] = {}
     for each in pooled:
         at = fabric(each.case)
-        parts.setdefault("one-gpu" if at == "one GPU" else at.partition("-")[0].rstrip("0123456789"), []).append(each)
+        users = "few-users" if int(each.case.row.get("conc") or 1) <= speed_table().few_users else "many-users"
+        where = "one-gpu" if at == "one GPU" else at.partition("-")[0].rstrip("0123456789")
+        parts.setdefault(f"{users}, {where}", []).append(each)
     for name, seen in sorted(parts.items()):
-        say("  {:<40} {:.2f} to {:.2f}".format(f"held out, {name}", *percentiles(seen)))
+        say("  {:<40} {:.2f} to {:.2f}".format(name, *percentiles(seen)))
     for major in sorted({generation(case.gpu) for case in cases}):
         strange = without(cases, partial(_of_generation, major))
         say("  {:<40} {:.2f} to {:.2f}".format(f"fitted without compute capability {major}", *percentiles(strange)))

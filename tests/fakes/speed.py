@@ -57,15 +57,17 @@ def table(**constants: float) -> SpeedTable:
         **constants,
     }
     return SpeedTable(
+        few_users=4,
         measured_engines=("vllm",),
         measured_generations=("9",),
         constants=Constants(**said, prefill_chunk_tokens=1000, source="made up"),
         kernels=Kernels(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "made up"),
         factors=(),
         bands=(
-            Band("decode", "nvlink", 0.8, 1.25, "made up"),
-            Band("decode", "one-gpu", 0.9, 1.1, "made up"),
-            Band("decode", "unmeasured", 0.5, 2.0, "made up"),
+            Band("few-users", "nvlink", 0.8, 1.25, "made up"),
+            Band("few-users", "one-gpu", 0.9, 1.1, "made up"),
+            Band("few-users", "unmeasured", 0.5, 2.0, "made up"),
+            Band("many-users", "unmeasured", 0.4, 2.5, "made up"),
             Band("ttft", "unmeasured", 0.5, 2.0, "made up"),
         ),
         drafting=Drafting(1, 1.5, 1.2, 1.9, "made up"),

@@ -48,11 +48,12 @@ def predict(
     """At the workload's lengths. concurrency: requests in flight. kv_cache_tokens: of one replica, 0 for unknown."""
     alone = decode_step(work, rig, split, kv, 1, _middle(workload)).total
     loop = closed_loop(work, rig, split, kv, workload, concurrency, kv_cache_tokens)
-    decode, first = _band(rig, split, "decode"), _band(rig, split, "ttft")
+    few, first = _band(rig, split, "few-users"), _band(rig, split, "ttft")
+    these = few if concurrency <= rig.table.few_users else _band(rig, split, "many-users")
     return Speed(
-        single_stream_tok_s=_speed(1 / alone, decode),
-        throughput_tok_s=_speed(loop.requests_per_s * workload.output_tokens, decode),
-        tpot_ms=_time(1e3 * loop.tpot_s, decode),
+        single_stream_tok_s=_speed(1 / alone, few),
+        throughput_tok_s=_speed(loop.requests_per_s * workload.output_tokens, these),
+        tpot_ms=_time(1e3 * loop.tpot_s, these),
         ttft_ms=_time(1e3 * loop.ttft_s, first),
         dominated_by=_shares(loop.step),
     )

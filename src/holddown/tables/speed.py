@@ -82,8 +82,8 @@ class Factor:
 class Band:
     """How measured / predicted speed spreads on configurations that were not fitted: 10th and 90th percentile.
 
-    figure: `decode` or `ttft`. where: `nvlink`, `pcie`, `one-gpu`, or `unmeasured` for an engine or a GPU generation
-    that is not among the measurements.
+    figure: `few-users` (up to `few_users` at once), `many-users`, or `ttft`. where: `nvlink`, `pcie`, `one-gpu`, or
+    `unmeasured` for an engine or a GPU generation that is not among the measurements.
     """
 
     figure: str
@@ -109,6 +109,7 @@ class SpeedTable:
     """measured_generations: major compute capabilities that are among the measurements; for others, and for engines
     that are not in `measured_engines`, the band is that of the unmeasured."""
 
+    few_users: int
     measured_engines: tuple[str, ...]
     measured_generations: tuple[str, ...]
     constants: Constants

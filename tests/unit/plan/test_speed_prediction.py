@@ -33,6 +33,15 @@ def test_the_band_is_of_the_fabric_and_wide_where_nothing_was_measured() -> None
     assert other.high / other.value == pytest.approx(2.0)
 
 
+def test_many_users_have_a_band_of_their_own() -> None:
+    """One stream of the same deployment keeps that of few."""
+    speed = predict(work(), rig(GPU, None, "vllm", table()), ONE, BF16, LONG, 5)
+
+    assert speed.single_stream_tok_s.high / speed.single_stream_tok_s.value == pytest.approx(1.1)
+    assert speed.throughput_tok_s.high / speed.throughput_tok_s.value == pytest.approx(2.5)
+    assert speed.tpot_ms.value / speed.tpot_ms.low == pytest.approx(2.5)
+
+
 def test_what_dominates_is_named_first_and_all_shares_make_the_step() -> None:
     """10 ms of weights beside 12 us of cache."""
     speed = predict(work(attention=(heads(),)), round_rig(), ONE, BF16, LONG, 1)
