@@ -1,4 +1,4 @@
-"""Wall and CPU time of `inspect` on checkpoints of full size whose weights are holes in sparse files.
+"""Wall and CPU time of `inspect` and `plan` on checkpoints of full size whose weights are holes in sparse files.
 
     python bench/plan.py [--runs N] [--keep DIR]
 
@@ -22,11 +22,18 @@ from pathlib import Path
 from sparse_checkpoint import write_sparse_checkpoint
 
 from holddown.app.inspect import inspect
+from holddown.app.plan import recorded_candidates
 from holddown.base.units import count_text
 from holddown.edges.checkpoints.local import LocalCheckpoints
+from holddown.plan.choose import plan
+from holddown.plan.fabric import usual_fabric
+from holddown.plan.named_machine import named_gpus, named_machine
+from holddown.plan.site import Site
+from holddown.plan.wishes import Wishes
 
 # config, and how many shards its publisher made
 CHECKPOINTS = (("kimi-k2.5", 64), ("deepseek-v3", 163), ("minimax-m2.5", 125))
+GPUS = "8x H200 SXM"
 CONFIGS = Path(__file__).resolve().parents[1] / "tests" / "captures" / "configs"
 
 
@@ -77,8 +84,18 @@ def jobs(folder: str) -> dict[str, Callable[[], object]]:
     return {
         "inspect, command": command("inspect", folder, "--json"),
         "inspect, in process": lambda: inspect(LocalCheckpoints(), folder),
-        # `plan` belongs here: command("plan", folder, "--gpus", "8x H200 SXM", "--json"), and in process
+        "plan, command": command("plan", folder, "--gpus", GPUS, "--json"),
+        "plan, in process": planning(folder),
     }
+
+
+def planning(folder: str) -> Callable[[], object]:
+    """The search alone, with the checkpoint's facts at hand."""
+    model = LocalCheckpoints().inspect(folder).model
+    count, row = named_gpus(GPUS)
+    site = Site(named_machine(count, row, usual_fabric(row)), here=False)
+    builds = recorded_candidates("")
+    return lambda: plan(model, site, builds, Wishes("m"))
 
 
 def say(line: str) -> None:
