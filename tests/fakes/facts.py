@@ -37,10 +37,8 @@ def model(
         hidden_size=config(4096),
         num_attention_heads=config(heads),
         num_key_value_heads=config(kv_heads),
-        head_dim=config(128),
         vocab_size=config(128256),
         chat_template=from_file("{{ messages }}", "tokenizer_config.json"),
-        remote_code_files=(),
         attention=from_file((FullAttention(layers, heads, kv_heads, 128, 128),), "config.json"),
     )
 

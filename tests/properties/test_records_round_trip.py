@@ -6,8 +6,10 @@ from typing import get_args
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holddown.base.codec import dumps, loads
+from fakes.facts import model
+from holddown.base.codec import dump, dumps, load, loads
 from holddown.base.evidence import Known, Source
+from holddown.facts.model import ModelFacts
 from holddown.plan.parallelism import Parallelism
 from holddown.remember.record import Birth, Deployment, Happening, Status
 
@@ -41,6 +43,12 @@ def test_any_happening(happening: Happening) -> None:
 def test_a_status_of_an_older_version_is_readable() -> None:
     """Fields that were added since have defaults."""
     assert loads(Status, '{"state": "released", "since": 1.0}').segments == ()
+
+
+def test_a_record_with_a_field_that_is_gone_is_readable() -> None:
+    """ModelFacts had `head_dim` and `latent_kv_dim` before attention was kept by layer; stores have them still."""
+    older = dump(model()) | {"head_dim": {"is": "Unknown", "why": "-"}, "remote_code_files": ["modeling_x.py"]}
+    assert load(ModelFacts, older) == model()
 
 
 def test_records_are_made_of_frozen_values() -> None:

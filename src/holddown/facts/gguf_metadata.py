@@ -60,15 +60,6 @@ class Metadata:
             return derived(heads.value, "no head_count_kv: as many as head_count")
         return fact
 
-    def head_dim(self) -> Fact[int]:
-        if isinstance(self.of_model("attention.kv_lora_rank"), Known):
-            return Unknown("multi-head latent attention has no single head_dim")
-        fact = self.of_model("attention.key_length")
-        hidden, heads = self.of_model("embedding_length"), self.of_model("attention.head_count")
-        if isinstance(fact, Known) or isinstance(hidden, Unknown) or isinstance(heads, Unknown):
-            return fact
-        return derived(hidden.value // heads.value, "embedding_length / head_count")
-
     def vocab_size(self) -> Fact[int]:
         tokens = self.header.array("tokenizer.ggml.tokens") if self.header else None
         fact = self.of_model("vocab_size")

@@ -1,7 +1,7 @@
 """A Hugging Face checkpoint's own words: config.json and its neighbours."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
@@ -9,7 +9,7 @@ from holddown.facts.attention import Attention
 from holddown.facts.hf_keys import language_part
 from holddown.facts.json_object import json_object
 from holddown.facts.layers import attention_by_layer, read_moe
-from holddown.facts.model import NO_LATENT, Moe
+from holddown.facts.model import Moe
 from holddown.facts.naming import draft_layers
 from holddown.facts.quantization import Quantization, read_quantization
 
@@ -34,13 +34,7 @@ _KEYS = {
         "model_max_length",
     ),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
-    "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
 }
-
-_MIXED_KEYS = ("full_attention_interval", "hybrid_override_pattern", "linear_attn_config", "attn_type_list")
-
-
-_NOT_READ = Unknown("not read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,83 +47,64 @@ class HfConfig:
     architectures: Fact[tuple[str, ...]]
     model_type: Fact[str]
     dtype: Fact[str]
-    quantization: Fact[str]
     max_position_embeddings: Fact[int]
     num_hidden_layers: Fact[int]
     hidden_size: Fact[int]
     num_attention_heads: Fact[int]
     num_key_value_heads: Fact[int]
-    head_dim: Fact[int]
     vocab_size: Fact[int]
     remote_modules: tuple[str, ...]
-    latent_kv_dim: Fact[int] = NO_LATENT
-    mixed_attention: str = ""
-    attention: Fact[tuple[Attention, ...]] = _NOT_READ
-    moe: Moe | None = None
-    rope_scaling: Fact[str] = _NOT_READ
-    draft_layers: tuple[int, ...] = ()
-    storage: Quantization = field(default_factory=lambda: Quantization(_NOT_READ, _NOT_READ))
+    attention: Fact[tuple[Attention, ...]]
+    moe: Moe | None
+    rope_scaling: Fact[str]
+    draft_layers: tuple[int, ...]
+    storage: Quantization
 
 
 def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfConfig:
     """Facts from config.json and, where there is one, hf_quant_config.json. Raises: ValueError."""
     top = json_object(text)
     part, inner = language_part(top)
-    storage = read_quantization(top, quant_text)
     heads = _number(inner, part, "num_attention_heads")
-    hidden = _number(inner, part, "hidden_size")
     return HfConfig(
         architectures=_architectures(top),
         model_type=_text(top, "model_type"),
         dtype=_dtype(top, inner, part),
-        quantization=storage.method,
         max_position_embeddings=_context_length(inner, part),
         num_hidden_layers=_layers(inner, part),
-        hidden_size=hidden,
+        hidden_size=_number(inner, part, "hidden_size"),
         num_attention_heads=heads,
         num_key_value_heads=_kv_heads(inner, part, heads),
-        head_dim=_head_dim(inner, part, hidden, heads),
         vocab_size=_number(inner, part, "vocab_size"),
         remote_modules=remote_modules(top),
-        latent_kv_dim=_latent_kv_dim(inner, part),
-        mixed_attention=_mixed_attention(inner, part),
         attention=attention_by_layer(top),
         moe=read_moe(top),
         rope_scaling=_rope_scaling(inner, part),
         draft_layers=draft_layers(top),
-        storage=storage,
+        storage=read_quantization(top, quant_text),
     )
-
-
-def _latent_kv_dim(inner: Mapping[str, Any], part: str) -> Fact[int]:
-    """MLA keeps one latent vector and one rotary key for all heads; a DSA indexer keeps a key of its own beside.
-
-    Source: DeepSeek-V2, section 2.1; vLLM keeps the indexer's key in 8 bit with a 4-byte scale per 128, here counted
-    in elements of 16 bit.
-    """
-    sizes = [inner.get(key) for key in ("kv_lora_rank", "qk_rope_head_dim")]
-    if not all(isinstance(size, int) for size in sizes):
-        return NO_LATENT
-    elements, where = sum(size for size in sizes if size), f"{CONFIG} {part}kv_lora_rank + qk_rope_head_dim"
-    index = inner.get("index_head_dim")
-    if isinstance(index, int):
-        return derived(elements + (index + index // 128 * 4) // 2, f"{where} + the indexer's key")
-    return derived(elements, where)
-
-
-def _mixed_attention(inner: Mapping[str, Any], part: str) -> str:
-    """Keys that say so: Qwen3-Next and 3.5, Gemma, gpt-oss (`layer_types`), Nemotron-H, Kimi Linear, MiniMax-01."""
-    kinds = inner.get("layer_types")
-    if isinstance(kinds, list) and len({str(kind) for kind in kinds}) > 1:
-        return f"{CONFIG} {part}layer_types has {', '.join(sorted({str(kind) for kind in kinds}))}"
-    named = [key for key in _MIXED_KEYS if inner.get(key)]
-    return f"{CONFIG} {part}{named[0]}: not every layer is full attention" if named else ""
 
 
 def no_config(why: str) -> HfConfig:
     """Every fact unknown for the same reason."""
     none = Unknown(why)
-    return HfConfig(none, none, none, none, none, none, none, none, none, none, none, remote_modules=())
+    return HfConfig(
+        architectures=none,
+        model_type=none,
+        dtype=none,
+        max_position_embeddings=none,
+        num_hidden_layers=none,
+        hidden_size=none,
+        num_attention_heads=none,
+        num_key_value_heads=none,
+        vocab_size=none,
+        remote_modules=(),
+        attention=none,
+        moe=None,
+        rope_scaling=none,
+        draft_layers=(),
+        storage=Quantization(none, none, why),
+    )
 
 
 def remote_modules(config: dict[str, Any]) -> tuple[str, ...]:
@@ -281,17 +256,4 @@ def _kv_heads(inner: Mapping[str, Any], prefix: str, heads: Fact[int]) -> Fact[i
         return derived(1, f"{CONFIG} {prefix}multi_query: one key-value head")
     if isinstance(heads, Known):
         return derived(heads.value, "no num_key_value_heads: as many as num_attention_heads")
-    return fact
-
-
-def _head_dim(inner: Mapping[str, Any], prefix: str, hidden: Fact[int], heads: Fact[int]) -> Fact[int]:
-    if type(inner.get("kv_lora_rank")) is int:
-        return Unknown(
-            f"multi-head latent attention ({prefix}kv_lora_rank {inner['kv_lora_rank']}) has no single head_dim"
-        )
-    fact = _number(inner, prefix, "head_dim")
-    if isinstance(fact, Known):
-        return fact
-    if isinstance(hidden, Known) and isinstance(heads, Known) and hidden.value % heads.value == 0:
-        return derived(hidden.value // heads.value, "hidden_size / num_attention_heads")
     return fact

@@ -44,21 +44,18 @@ class CodeFile:
 
 _NOT_READ = Unknown("not read")
 
-NO_LATENT = Unknown("its attention keeps keys and values, no latent vector")
-
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """A checkpoint directory or GGUF file.
 
     path: absolute. digest: sha256 over shard names, sizes and headers plus config.json: changes when the
-    checkpoint does, without reading weights. chat_template: the template's text. latent_kv_dim: elements that MLA
-    keeps per token and layer in place of keys and values. mixed_attention: why layers do not all keep the same,
-    empty where they do. parameters: of every tensor but the draft layers'. active_parameters: those that take part in
-    one token's forward pass: the chosen experts only, the embedding's look-up not, the output head yes. moe: None
-    for a dense model. draft_layers: MTP layers that the files hold. weight_block: of FP8 scales, (out, in) features.
-    group_size: input features to one scale. kv_cache_quantization: what the checkpoint asks for, `fp8` or `none`.
-    from_shapes: there are no weights, everything is computed from config.json.
+    checkpoint does, without reading weights. chat_template: the template's text. parameters: of every tensor but the
+    draft layers'. active_parameters: those that take part in one token's forward pass: the chosen experts only, the
+    embedding's look-up not, the output head yes. moe: None for a dense model. draft_layers: MTP layers that the files
+    hold. weight_block: of FP8 scales, (out, in) features. group_size: input features to one scale.
+    kv_cache_quantization: what the checkpoint asks for, `fp8` or `none`. from_shapes: there are no weights, everything
+    is computed from config.json. remote_code: the Python files that `trust_remote_code` would run.
     """
 
     path: str
@@ -77,12 +74,8 @@ class ModelFacts:
     hidden_size: Fact[int]
     num_attention_heads: Fact[int]
     num_key_value_heads: Fact[int]
-    head_dim: Fact[int]
     vocab_size: Fact[int]
     chat_template: Fact[str]
-    remote_code_files: tuple[str, ...]
-    latent_kv_dim: Fact[int] = NO_LATENT
-    mixed_attention: str = ""
     weights: tuple[WeightGroup, ...] = ()
     attention: Fact[tuple[Attention, ...]] = _NOT_READ
     moe: Moe | None = None

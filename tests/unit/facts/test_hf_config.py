@@ -49,13 +49,12 @@ def value(fact: object) -> object:
 
 
 def test_a_dense_llama() -> None:
-    """Every size is read, and the head dimension follows from two of them."""
+    """Every size is read."""
     config = read(SMOLLM2)
     assert value(config.architectures) == ("LlamaForCausalLM",)
     assert value(config.num_key_value_heads) == 3
-    assert value(config.head_dim) == 64
     assert value(config.dtype) == "bfloat16"
-    assert value(config.quantization) == "none"
+    assert value(config.storage.method) == "none"
 
 
 def test_a_multimodal_wrapper() -> None:
@@ -64,22 +63,9 @@ def test_a_multimodal_wrapper() -> None:
     assert isinstance(config.hidden_size, Known)
     assert config.hidden_size.value == 7168
     assert "text_config.hidden_size" in config.hidden_size.source.where
-    assert value(config.quantization) == "compressed-tensors"
+    assert value(config.storage.method) == "compressed-tensors"
     assert value(config.dtype) == "bfloat16"
     assert value(config.model_type) == "kimi_k25"
-
-
-@pytest.mark.parametrize(("more", "elements"), [({}, 576), ({"index_head_dim": 128, "index_topk": 2048}, 642)])
-def test_the_latent_vector_and_the_indexers_key(more: dict[str, int], elements: int) -> None:
-    """DeepSeek-V3: 512 + 64. With a DSA indexer 132 bytes more per token and layer."""
-    config = read_config(json.dumps({"kv_lora_rank": 512, "qk_rope_head_dim": 64, **more}))
-    assert isinstance(config.latent_kv_dim, Known) and config.latent_kv_dim.value == elements
-    assert isinstance(read_config("{}").latent_kv_dim, Unknown)
-
-
-def test_latent_attention_has_no_head_dim() -> None:
-    """hidden_size / heads would be 112 for Kimi-K2.5, which is no width of anything in it: unknown is right."""
-    assert isinstance(read(KIMI).head_dim, Unknown)
 
 
 def test_files_that_auto_map_names() -> None:
@@ -105,10 +91,10 @@ def test_every_head_has_its_keys_where_nothing_is_said() -> None:
 
 def test_modelopt() -> None:
     """hf_quant_config.json alone is enough to know the method, FP8 and FP4 apart."""
-    assert value(read(SMOLLM2, '{"quantization": {"quant_algo": "FP8"}}').quantization) == "modelopt"
-    assert value(read(SMOLLM2, '{"quantization": {"quant_algo": "NVFP4"}}').quantization) == "modelopt_fp4"
-    assert isinstance(read(SMOLLM2, "{}").quantization, Unknown)
-    assert isinstance(read(SMOLLM2, "oops").quantization, Unknown)
+    assert value(read(SMOLLM2, '{"quantization": {"quant_algo": "FP8"}}').storage.method) == "modelopt"
+    assert value(read(SMOLLM2, '{"quantization": {"quant_algo": "NVFP4"}}').storage.method) == "modelopt_fp4"
+    assert isinstance(read(SMOLLM2, "{}").storage.method, Unknown)
+    assert isinstance(read(SMOLLM2, "oops").storage.method, Unknown)
 
 
 @pytest.mark.parametrize("wrong", ["8192", 8192.5, True, None, -1, 0, [8192]])

@@ -16,7 +16,7 @@ def fitting(chat_template: Fact[str]) -> tuple[Check, ...]:
         path="/models/x", format=CheckpointFormat.SAFETENSORS, digest="d", architectures=NONE, model_type=NONE,
         parameters=NONE, weights_bytes=1, by_dtype=(), shards=1, dtype=NONE, quantization=NONE,
         max_position_embeddings=NONE, num_hidden_layers=NONE, hidden_size=NONE, num_attention_heads=NONE,
-        num_key_value_heads=NONE, head_dim=NONE, vocab_size=NONE, chat_template=chat_template, remote_code_files=(),
+        num_key_value_heads=NONE, vocab_size=NONE, chat_template=chat_template,
     )  # fmt: skip
     plan = Plan(
         model_path="/models/x", model_digest="d", served_model_name="m", engine="e@1", engine_kind="vllm",
