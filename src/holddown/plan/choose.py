@@ -172,7 +172,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         workload=wishes.workload,
         alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,
-        findings=(*fit.findings, *findings_of(model, settings, fit, wishes)),
+        findings=(*fit.findings, *findings_of(model, candidate, settings, fit, wishes)),
         rejected=rejected + fit.rejected,
     )
 

@@ -108,7 +108,9 @@ def _flag_of(candidate: Candidate) -> Source:
     return Source(SourceKind.PROBE, f"the flags of {candidate.engine.ref}")
 
 
-def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit, wishes: Wishes) -> tuple[Finding, ...]:
+def findings_of(
+    model: ModelFacts, candidate: Candidate, settings: tuple[Setting, ...], fit: Fit, wishes: Wishes
+) -> tuple[Finding, ...]:
     """What a user's setting contradicts, and what else is worth knowing before the launch."""
     findings = [
         finding
@@ -117,7 +119,7 @@ def findings_of(model: ModelFacts, settings: tuple[Setting, ...], fit: Fit, wish
     ]
     findings += _too_slow(fit, wishes)
     if model.remote_code and not any(setting.name == "trust-remote-code" for setting in settings):
-        findings.append(_untrusted(model, wishes))
+        findings.append(_untrusted(model, candidate, wishes))
     return tuple(findings)
 
 
@@ -142,15 +144,26 @@ def _too_slow(fit: Fit, wishes: Wishes) -> Iterator[Finding]:
             )
 
 
-def _untrusted(model: ModelFacts, wishes: Wishes) -> Finding:
-    names = ", ".join(f"{file.name} {file.sha256[:12]}".strip() for file in model.remote_code)
+def _untrusted(model: ModelFacts, candidate: Candidate, wishes: Wishes) -> Finding:
+    seen = ", ".join(f"{file.name} {file.sha256[:12]}".strip() for file in model.remote_code)
     do = "read them, then --trust-remote-code: it is remembered until they change"
+    needs = _needs_code(model, candidate)
     if wishes.consent.changed:
         changed = ", ".join(wishes.consent.changed)
-        what = f"the checkpoint's Python code is not what you trusted: {changed} changed; it is not run"
-        return Finding("plan.remote-code-changed", Severity.WARN, model.name, what, names, do)
-    what = "the checkpoint brings Python code of its own; it is not run unless you say so"
-    return Finding("plan.remote-code", Severity.NOTE, model.name, what, names, do)
+        what = f"the checkpoint's Python code is not what you trusted: {changed} changed; it is not run. {needs}"
+        return Finding("plan.remote-code-changed", Severity.WARN, model.name, what, seen, do)
+    what = f"the checkpoint brings Python code of its own; it is not run unless you say so. {needs}"
+    return Finding("plan.remote-code", Severity.NOTE, model.name, what, seen, do)
+
+
+def _needs_code(model: ModelFacts, candidate: Candidate) -> str:
+    """What this build needs of it: its own classes for the model, and a tokenizer that libraries read by themselves."""
+    names = model.architectures.value if isinstance(model.architectures, Known) else ()
+    if not set(names) & set(candidate.facts.architectures):
+        return f"{candidate.engine.ref} has no code for this model: it will not start without"
+    if known_or(model.tokenizer, "") != "fast":
+        return f"{candidate.engine.ref} has the model's code, and its tokenizer may need the checkpoint's"
+    return f"{candidate.engine.ref} has the model's code and the tokenizer is a plain one: it may do without"
 
 
 _COUNTS = (
