@@ -6,6 +6,7 @@ from holddown import wiring
 from holddown.app import engine as app
 from holddown.base.units import count_text
 from holddown.cli.output import answer, fact_text, json_option, progress
+from holddown.explain.drawing import columns
 
 
 @click.group(no_args_is_help=True)
@@ -98,7 +99,4 @@ def _table(found: app.EngineList) -> str:
         trouble = state.trouble.splitlines()[-1] if state.trouble.startswith("import error") else state.trouble
         short = "ok" if not trouble else trouble if len(trouble) < 60 else trouble[:57] + "..."
         rows.append((engine.ref, engine.kind, fact_text(state.device), short, engine.python))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows
-    )
+    return "\n".join(columns(rows))

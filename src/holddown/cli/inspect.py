@@ -1,6 +1,5 @@
 """`holddown inspect`."""
 
-import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +11,7 @@ from holddown.base.evidence import Fact, Known
 from holddown.base.finding import blocking
 from holddown.base.units import count_text, size_text
 from holddown.cli.output import answer_json, bold, fact_text, findings_text, json_option
+from holddown.explain.drawing import bar, columns, wrapped
 from holddown.facts.attention import (
     Attention,
     BlockSparse,
@@ -106,17 +106,12 @@ def card(inspected: Inspected) -> str:
         ("remote code", _remote_code(model)),
         ("digest", model.digest[:16]),
     ]
-    lines = [bold(model.path), *(line for name, value in rows for line in _row(name, value))]
+    lines = [bold(model.path), *(line for name, value in rows for line in wrapped(f"{name:<14} ", value, 2))]
     if inspected.by_component:
         lines += ["", *_bars(inspected)]
     if inspected.faults:
         lines += ["", findings_text(inspected.faults)]
     return "\n".join(lines)
-
-
-def _row(name: str, value: str) -> list[str]:
-    """At most 100 columns wide, whether on a terminal or in a pipe."""
-    return textwrap.wrap(value, 100, initial_indent=f"  {name:<14} ", subsequent_indent=" " * 17) or [f"  {name}"]
 
 
 def _weights(model: ModelFacts) -> str:
@@ -224,16 +219,15 @@ def _counted(count: int, noun: str) -> str:
 
 
 _BAR = 30
+_FIGURES = frozenset({1, 2})
 
 
 def _bars(inspected: Inspected) -> list[str]:
     """A line per component: bytes, share, bar, how it is stored."""
     total = sum(share.size_bytes for share in inspected.by_component)
-    lines = []
+    rows = []
     for share in inspected.by_component:
         part = share.size_bytes / total if total else 0.0
-        bar = ("█" * round(part * _BAR)) or "▏"
-        name = share.name.replace("_", " ")
-        formats = ", ".join(share.formats[:4])
-        lines.append(f"  {name:<14} {size_text(share.size_bytes):>10} {part:>6.1%} {bar:<{_BAR}} {formats}")
-    return lines
+        name, drawn = share.name.replace("_", " "), bar(part, _BAR) or "▏"
+        rows.append((name, size_text(share.size_bytes), f"{part:.1%}", drawn, ", ".join(share.formats[:4])))
+    return [f"  {line}" for line in columns(rows, _FIGURES)]

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from holddown.base.units import duration_text
 from holddown.cli.output import finding_text, findings_text
+from holddown.explain.drawing import columns
 from holddown.explain.happening import measured_text, verdict_text
 from holddown.launch.lifecycle import State
 from holddown.measure.metrics import Measurement
@@ -82,10 +83,7 @@ def table_text(deployments: Sequence[Deployment]) -> str:
         )
         for each in deployments
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join(columns(rows))
 
 
 def _measurement_lines(measurements: Sequence[Measurement]) -> list[str]:
