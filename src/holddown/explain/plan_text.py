@@ -144,7 +144,9 @@ def _rows(plan: Plan, fitting: list[Rejected]) -> Iterator[tuple[str, ...]]:
     yield _row(text, plan.parallelism.world_size, _own(plan), "taken")
     for other in plan.alternatives:
         gpus = other.replicas * other.parallelism.world_size
-        yield _row(other.text, gpus, other.figures, _note(plan, other.figures) or "another way")
+        note = _note(plan, other.figures) or "another way"
+        stages = other.parallelism.pipeline_parallel_size > 1
+        yield _row(other.text, gpus, other.figures, f"{note}, never compared with a run" if stages else note)
     offered = {other.text for other in plan.alternatives}
     for each in fitting:
         if each.candidate not in offered and each.figures and each.parallelism:

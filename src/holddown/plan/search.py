@@ -255,7 +255,8 @@ def _alternatives(terms: Terms, best: Scored, others: Sequence[Scored], speed_of
         if _meets(terms, each.option)
     ]
     offered += list(_replicas(terms, [best, *others], speed_of))
-    offered.sort(key=lambda each: -(each.figures.throughput_tok_s or 0))
+    # what is predicted of pipeline stages was never compared with a run: they come last
+    offered.sort(key=lambda each: (each.parallelism.pipeline_parallel_size > 1, -(each.figures.throughput_tok_s or 0)))
     kinds = {(kind(best.option.parallelism), False, best.option.drafts)}
     kept: list[Alternative] = []
     for each in offered:
