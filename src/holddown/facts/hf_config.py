@@ -6,7 +6,16 @@ from typing import Any
 
 from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
 from holddown.facts.attention import Attention
-from holddown.facts.hf_keys import language_part
+from holddown.facts.hf_keys import (
+    CONTEXT_LENGTH,
+    HEADS,
+    HIDDEN_SIZE,
+    KV_HEADS,
+    LAYERS,
+    VOCAB_SIZE,
+    Keys,
+    language_part,
+)
 from holddown.facts.json_object import json_object
 from holddown.facts.layers import attention_by_layer, read_moe
 from holddown.facts.model import Moe
@@ -18,23 +27,6 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 QUANT_CONFIG = "hf_quant_config.json"
 TEMPLATE_JINJA = "chat_template.jinja"
 TEMPLATE_JSON = "chat_template.json"
-
-# Keys that older architectures use for the same thing.
-# Source: `attribute_map` of transformers' GPT-2, Falcon, MPT, Bloom and GLM configs.
-_KEYS = {
-    "hidden_size": ("hidden_size", "n_embd", "d_model"),
-    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads"),
-    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "num_attention_groups"),
-    "max_position_embeddings": (
-        "max_position_embeddings",
-        "n_positions",
-        "max_seq_len",
-        "seq_length",
-        "model_max_length",
-    ),
-    "vocab_size": ("vocab_size", "padded_vocab_size"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +56,22 @@ class HfConfig:
 def read_config(text: str | bytes, quant_text: str | bytes | None = None) -> HfConfig:
     """Facts from config.json and, where there is one, hf_quant_config.json. Raises: ValueError."""
     top = json_object(text)
-    part, inner = language_part(top)
-    heads = _number(inner, part, "num_attention_heads")
+    prefix, inner = language_part(top)
+    keys = Keys(inner, prefix)
     return HfConfig(
         architectures=_architectures(top),
         model_type=_text(top, "model_type"),
-        dtype=_dtype(top, inner, part),
-        max_position_embeddings=_context_length(inner, part),
-        num_hidden_layers=_layers(inner, part),
-        hidden_size=_number(inner, part, "hidden_size"),
-        num_attention_heads=heads,
-        num_key_value_heads=_kv_heads(inner, part, heads),
-        vocab_size=_number(inner, part, "vocab_size"),
+        dtype=_dtype(top, keys),
+        max_position_embeddings=_context_length(keys),
+        num_hidden_layers=_layers(keys),
+        hidden_size=keys.fact(*HIDDEN_SIZE),
+        num_attention_heads=keys.fact(*HEADS),
+        num_key_value_heads=_kv_heads(keys),
+        vocab_size=keys.fact(*VOCAB_SIZE),
         remote_modules=remote_modules(top),
         attention=attention_by_layer(top),
         moe=read_moe(top),
-        rope_scaling=_rope_scaling(inner, part),
+        rope_scaling=_rope_scaling(keys),
         draft_layers=draft_layers(top),
         storage=read_quantization(top, quant_text),
     )
@@ -176,19 +168,11 @@ def _text(values: Mapping[str, Any], key: str) -> Fact[str]:
     return from_file(value, f"{CONFIG} {key}") if isinstance(value, str) else Unknown(f"{CONFIG} has no {key}")
 
 
-def _number(values: Mapping[str, Any], prefix: str, name: str) -> Fact[int]:
-    for key in _KEYS[name]:
-        value = values.get(key)
-        if type(value) is int and value > 0:
-            return from_file(value, f"{CONFIG} {prefix}{key}")
-    return Unknown(f"{CONFIG} has no {prefix}{name}")
-
-
-def _layers(inner: Mapping[str, Any], prefix: str) -> Fact[int]:
+def _layers(keys: Keys) -> Fact[int]:
     """Nemotron 3 Ultra spells its layers out and does not say how many they are."""
-    fact, kinds = _number(inner, prefix, "num_hidden_layers"), inner.get("layers_block_type")
-    if isinstance(fact, Unknown) and isinstance(kinds, list) and kinds:
-        return derived(len(kinds), f"length of {CONFIG} {prefix}layers_block_type")
+    fact, kinds = keys.fact(*LAYERS), keys.items("layers_block_type")
+    if isinstance(fact, Unknown) and kinds:
+        return derived(len(kinds), f"length of {CONFIG} {keys.prefix}layers_block_type")
     return fact
 
 
@@ -206,10 +190,10 @@ def _rope_type(part: Mapping[str, Any]) -> str:
     return str(part.get("rope_type") or part.get("type") or "default")
 
 
-def _rope_scaling(inner: Mapping[str, Any], prefix: str) -> Fact[str]:
+def _rope_scaling(keys: Keys) -> Fact[str]:
     """For people: `yarn, factor 40, original length 4096`; `none` where positions are as trained."""
     told = []
-    for kind, part in _rope_parts(inner):
+    for kind, part in _rope_parts(keys.values):
         name = _rope_type(part)
         if name in ("default", "mrope"):
             continue
@@ -219,41 +203,40 @@ def _rope_scaling(inner: Mapping[str, Any], prefix: str) -> Fact[str]:
         if isinstance(part.get("original_max_position_embeddings"), int):
             words.append(f"original length {part['original_max_position_embeddings']}")
         told.append(f"{kind}: {', '.join(words)}" if kind else ", ".join(words))
-    return from_file("; ".join(told) or "none", f"{CONFIG} {prefix}rope_parameters or rope_scaling")
+    return from_file("; ".join(told) or "none", f"{CONFIG} {keys.prefix}rope_parameters or rope_scaling")
 
 
-def _context_length(inner: Mapping[str, Any], prefix: str) -> Fact[int]:
+def _context_length(keys: Keys) -> Fact[int]:
     """`max_position_embeddings`, which with YaRN is the stretched length already; worked out where it is missing.
 
     Source: vLLM's _get_and_verify_max_len, which applies no factor of YaRN to it.
     """
-    fact = _number(inner, prefix, "max_position_embeddings")
+    fact = keys.fact(*CONTEXT_LENGTH)
     if isinstance(fact, Known):
         return fact
-    for _, part in _rope_parts(inner):
+    for _, part in _rope_parts(keys.values):
         original, factor = part.get("original_max_position_embeddings"), part.get("factor")
         if _rope_type(part) == "yarn" and type(original) is int and isinstance(factor, int | float):
             length = original * factor
             if 0 < length < 2**40:
-                return derived(int(length), f"{CONFIG} {prefix}rope_scaling: original length x factor")
+                return derived(int(length), f"{CONFIG} {keys.prefix}rope_scaling: original length x factor")
     return fact
 
 
-def _dtype(top: Mapping[str, Any], inner: Mapping[str, Any], prefix: str) -> Fact[str]:
-    for values, where in ((inner, prefix), (top, "")):
+def _dtype(top: Mapping[str, Any], keys: Keys) -> Fact[str]:
+    for part in (keys, Keys(top)):
         for key in ("dtype", "torch_dtype"):
-            value = values.get(key)
-            if isinstance(value, str):
-                return from_file(value.removeprefix("torch."), f"{CONFIG} {where}{key}")
+            if part.text(key):
+                return from_file(part.text(key).removeprefix("torch."), f"{CONFIG} {part.prefix}{key}")
     return Unknown(f"{CONFIG} has no dtype")
 
 
-def _kv_heads(inner: Mapping[str, Any], prefix: str, heads: Fact[int]) -> Fact[int]:
-    fact = _number(inner, prefix, "num_key_value_heads")
+def _kv_heads(keys: Keys) -> Fact[int]:
+    fact, heads = keys.fact(*KV_HEADS), keys.fact(*HEADS)
     if isinstance(fact, Known):
         return fact
-    if inner.get("multi_query") is True:
-        return derived(1, f"{CONFIG} {prefix}multi_query: one key-value head")
+    if keys.flag("multi_query"):
+        return derived(1, f"{CONFIG} {keys.prefix}multi_query: one key-value head")
     if isinstance(heads, Known):
         return derived(heads.value, "no num_key_value_heads: as many as num_attention_heads")
     return fact

@@ -4,6 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holddown.base.evidence import Fact, Unknown, from_file
+
+# Keys that older architectures use for the same thing, today's first.
+# Source: `attribute_map` of transformers' GPT-2, Falcon, MPT, Bloom and GLM configs; Step 3.5 for key-value heads.
+HIDDEN_SIZE = ("hidden_size", "n_embd", "d_model")
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+HEADS = ("num_attention_heads", "n_head", "n_heads")
+KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "multi_query_group_num")
+HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
+CONTEXT_LENGTH = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
+VOCAB_SIZE = ("vocab_size", "padded_vocab_size")
+
 # The language model's part of a multimodal config.
 # Source: transformers' composite configs; Kimi-VL, InternVL, DeepSeek-VL2, Qwen-Omni.
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -46,13 +58,20 @@ class Keys:
 
     def size_or(self, default: int, *names: str) -> int:
         """As `size`; 0 and null count as absent."""
+        return next((size for name in names if (size := self._whole(name))), default)
+
+    def fact(self, *names: str) -> Fact[int]:
+        """As `size`, with the key that it was read from, or why there is none."""
         for name in names:
-            value = self.values.get(name)
-            if type(value) is float and value.is_integer():
-                value = int(value)
-            if type(value) is int and 0 < value < _MOST:
-                return value
-        return default
+            if size := self._whole(name):
+                return from_file(size, f"config.json {self.prefix}{name}")
+        return Unknown(f"config.json has no {self.prefix}{names[0]}")
+
+    def _whole(self, name: str) -> int:
+        value = self.values.get(name)
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        return value if type(value) is int and 0 < value < _MOST else 0
 
     def flag(self, name: str, default: bool = False) -> bool:
         value = self.values.get(name)

@@ -16,16 +16,19 @@ from holddown.facts.attention import (
     SparseMla,
 )
 from holddown.facts.experts import FeedForward, feed_forward_rule, read_experts
-from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
+from holddown.facts.hf_keys import (
+    HEAD_DIM,
+    HEADS,
+    HIDDEN_SIZE,
+    KV_HEADS,
+    LAYERS,
+    Keys,
+    NotUnderstoodError,
+    language_part,
+)
 from holddown.facts.model import Moe
 
 GATED_DELTA_NET, KIMI_DELTA, MAMBA2 = "gated_delta_net", "kimi_delta_attention", "mamba2"
-
-_KV_HEADS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "multi_query_group_num")
-_HEADS = ("num_attention_heads", "n_head", "n_heads")
-_HIDDEN = ("hidden_size", "n_embd", "d_model")
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-_HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")
 
 # Keys of layers that this module has no rule for: better no answer than plain attention where there is none.
 _OTHER_KINDS = (
@@ -84,7 +87,7 @@ def read_layers(config: Mapping[str, Any]) -> tuple[Layer, ...]:
     if pattern:
         _bounded(keys, "hybrid_override_pattern", len(pattern))
         return tuple(_one_mixer(keys, kind) for kind in pattern)
-    count = keys.size(*_LAYERS)
+    count = keys.size(*LAYERS)
     _bounded(keys, "num_hidden_layers", count)
     attention, feed_forward = _attention_rule(keys, count), feed_forward_rule(keys, count)
     return tuple(_both(attention(number), feed_forward(number)) for number in range(count))
@@ -188,7 +191,7 @@ def _searched(keys: Keys, block: Any) -> Layer:
         raise NotUnderstoodError(f"config.json {keys.prefix}block_configs has replace_with_linear")
     kind: Attention | None = None
     if not attention.get("no_op"):
-        heads = keys.size(*_HEADS)
+        heads = keys.size(*HEADS)
         kv_heads = heads // (Keys(attention).size("n_heads_in_group"))
         kind = replace(_full(keys), num_key_value_heads=kv_heads)
     return Layer(kind, 0 if ffn.get("no_op") else _searched_width(keys, ffn))
@@ -199,7 +202,7 @@ def _searched_width(keys: Keys, ffn: dict[str, Any]) -> int:
     mult = ffn.get("ffn_mult")
     if not isinstance(mult, int | float) or not 0 < mult < 1000:
         raise NotUnderstoodError(f"config.json {keys.prefix}block_configs has ffn_mult {mult!r}")
-    width = int(2 * mult * keys.size(*_HIDDEN) / 3)
+    width = int(2 * mult * keys.size(*HIDDEN_SIZE) / 3)
     return width if width % 256 == 0 else width + 256 - width % 256
 
 
@@ -290,9 +293,9 @@ def _unwindowed(keys: Keys, number: int) -> Attention:
     if keys.size_or(0, "kv_lora_rank"):
         return _latent(keys, number)
     if keys.size_or(0, "global_head_dim"):  # Gemma 4: its full layers have heads of their own
-        kv_heads = keys.size_or(keys.size(*_KV_HEADS), "num_global_key_value_heads")
+        kv_heads = keys.size_or(keys.size(*KV_HEADS), "num_global_key_value_heads")
         dim = keys.size("global_head_dim")
-        return FullAttention(1, keys.size(*_HEADS), kv_heads, dim, dim)
+        return FullAttention(1, keys.size(*HEADS), kv_heads, dim, dim)
     sparse = keys.part("sparse_attention_config")
     if sparse is not None and sparse.flag("use_sparse_attention", default=True):
         on = sparse.items("sparse_attention_freq")
@@ -302,10 +305,10 @@ def _unwindowed(keys: Keys, number: int) -> Attention:
 
 
 def _full(keys: Keys) -> FullAttention:
-    heads = keys.size(*_HEADS)
-    dim = keys.size_or(0, *_HEAD_DIM) or keys.size(*_HIDDEN) // heads
+    heads = keys.size(*HEADS)
+    dim = keys.size_or(0, *HEAD_DIM) or keys.size(*HIDDEN_SIZE) // heads
     default = 1 if keys.flag("multi_query") else heads
-    return FullAttention(1, heads, keys.size_or(default, *_KV_HEADS), dim, keys.size_or(dim, "v_head_dim"))
+    return FullAttention(1, heads, keys.size_or(default, *KV_HEADS), dim, keys.size_or(dim, "v_head_dim"))
 
 
 def _windowed(keys: Keys, window: str) -> Attention:
@@ -348,7 +351,7 @@ def _block_sparse(keys: Keys, sparse: Keys) -> BlockSparse:
 
 
 def _latent(keys: Keys, number: int) -> Mla | SparseMla:
-    heads, rank = keys.size(*_HEADS), keys.size("kv_lora_rank")
+    heads, rank = keys.size(*HEADS), keys.size("kv_lora_rank")
     nope, rope, value = keys.size("qk_nope_head_dim"), keys.size("qk_rope_head_dim"), keys.size("v_head_dim")
     if not keys.size_or(0, "index_topk"):
         return Mla(1, heads, rank, nope, rope, value)
@@ -364,7 +367,7 @@ def _compressed(keys: Keys, number: int) -> CompressedAttention:
     if type(ratio) is not int or ratio < 0:
         raise NotUnderstoodError(f"config.json {keys.prefix}compress_ratios has no whole number for layer {number}")
     index = keys.size("index_n_heads"), keys.size("index_head_dim"), keys.size("index_topk")
-    heads, dim, window = keys.size(*_HEADS), keys.size("head_dim"), keys.size("sliding_window")
+    heads, dim, window = keys.size(*HEADS), keys.size("head_dim"), keys.size("sliding_window")
     return CompressedAttention(1, heads, dim, (ratio,), window, *index)
 
 

@@ -9,7 +9,7 @@ from holddown.facts.families.attention import attention_modules
 from holddown.facts.families.family import Family, Fused, find_family, find_wrapper
 from holddown.facts.families.feed_forward import dense_modules, moe_modules
 from holddown.facts.families.module import Module, bare, linear, norm, under
-from holddown.facts.hf_keys import Keys, NotUnderstoodError, language_part
+from holddown.facts.hf_keys import VOCAB_SIZE, Keys, NotUnderstoodError, language_part
 from holddown.facts.layers import Layer, read_layers
 
 
@@ -35,7 +35,7 @@ class Decoder:
 
     @property
     def vocabulary(self) -> int:
-        return self.keys.size("vocab_size", "padded_vocab_size")
+        return self.keys.size(*VOCAB_SIZE)
 
 
 # Activations that no family has a gate with. Source: transformers' Arcee, Nemotron and Apertus models.
