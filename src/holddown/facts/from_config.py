@@ -10,8 +10,7 @@ from holddown.base.units import count_text
 from holddown.facts.hf_config import CONFIG
 from holddown.facts.json_object import json_object
 from holddown.facts.model import ModelFacts
-from holddown.facts.naming import as_draft, place, role
-from holddown.facts.shapes import Shapes, modules
+from holddown.facts.shapes import Shapes, module_place, modules
 from holddown.facts.weight_groups import Component, WeightGroup
 
 _TOLERANCE = 0.01
@@ -66,6 +65,6 @@ def disagreement(config_text: str, groups: Iterable[WeightGroup]) -> tuple[Findi
 def _by_component(config: Mapping[str, Any]) -> dict[Component, int]:
     sums: dict[Component, int] = {}
     for module in modules(config):
-        component = (as_draft(role(module.name)) if module.draft else place(module.name)).component
+        component = module_place(module).component
         sums[component] = sums.get(component, 0) + module.count * module.parameters
     return sums

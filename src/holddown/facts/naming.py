@@ -33,17 +33,6 @@ class _Row:
     place: Place
 
 
-# What a module's tensors are called after its name. The weight itself first, then what quantisers put beside it.
-# Source: compressed-tensors, ModelOpt, AutoAWQ, GPTQModel, bitsandbytes, gpt-oss, DeepSeek V4 (`scale`).
-_PARTS = re.compile(
-    r"[._](?P<part>weight|bias|"
-    r"weight_packed|weight_scale|weight_scale_inv|weight_scale_2|weight_global_scale|weight_zero_point|weight_shape|"
-    r"weight_g_idx|input_scale|input_global_scale|input_zero_point|activation_scale|act_scale|pre_quant_scale|"
-    r"k_scale|v_scale|q_scale|prob_output_scale|output_scale|kv_scale|"
-    r"qweight|qzeros|scales|g_idx|blocks|scale|scale_inv|"
-    r"weight\.(?:absmax|nested_absmax|quant_map|nested_quant_map|quant_state\.bitsandbytes__\w+|SCB)|SCB|weight_format)"
-)
-
 SCALE_PARTS = frozenset(
     {
         "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_global_scale", "weight_zero_point",
@@ -53,6 +42,13 @@ SCALE_PARTS = frozenset(
     }
 )  # fmt: skip
 """Parts that a quantiser wrote beside a weight: bytes, but no parameters. bitsandbytes' all begin `weight.`."""
+
+# What a module's tensors are called after its name: the weight itself, and what quantisers put beside it.
+# Source: compressed-tensors, ModelOpt, AutoAWQ, GPTQModel, bitsandbytes, gpt-oss, DeepSeek V4 (`scale`).
+_PARTS = re.compile(
+    rf"[._](?P<part>weight|bias|weight_packed|qweight|blocks|{'|'.join(sorted(SCALE_PARTS))}|"
+    r"weight\.(?:absmax|nested_absmax|quant_map|nested_quant_map|quant_state\.bitsandbytes__\w+|SCB))"
+)
 
 # Modules whose own parameter is called like a quantiser's part. Gemma 4's router has a trained `scale`, the fused
 # experts of gpt-oss and transformers 5 are bare parameters with `_bias` after them.

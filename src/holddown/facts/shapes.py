@@ -1,7 +1,7 @@
 """From config.json alone: every tensor that the checkpoint holds, its parameters, and its bytes by component."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -11,7 +11,9 @@ from holddown.facts.families.draft import draft_count, draft_modules
 from holddown.facts.families.module import Module, Shape
 from holddown.facts.families.vision import vision_modules
 from holddown.facts.json_object import json_object
-from holddown.facts.naming import as_draft, place, role
+from holddown.facts.model import Moe
+from holddown.facts.naming import Place, as_draft, place, role
+from holddown.facts.parameters import active_parameters, draft_parameters, total_parameters
 from holddown.facts.quantization import Quantization, read_quantization
 from holddown.facts.stored import Layout, Scheme, StoredTensor, stored_tensors
 from holddown.facts.weight_groups import Component, Split, WeightGroup
@@ -19,6 +21,7 @@ from holddown.facts.weight_groups import Component, Split, WeightGroup
 # transformers' words for a dtype, and safetensors'.
 _DTYPES = {"bfloat16": "BF16", "float16": "F16", "half": "F16", "float32": "F32", "float": "F32"}
 _MOST_ELEMENTS = 2**60
+_AS_TRAINED = Quantization(Unknown("not asked"), Unknown("not asked"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,8 @@ class TensorRow:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """weights: grouped as headers are. parameters: of every tensor but the draft layers'. active_parameters: those of
-    one token's pass: the chosen experts, the head, nothing of the embedding's look-up or the vision tower.
+    """weights: grouped as headers are. parameters, active_parameters: as `ModelFacts` has them; also where it is not
+    understood how the weights are stored.
 
     notes: what was taken for granted, a sentence each.
     """
@@ -69,21 +72,19 @@ def shapes(config_text: str | bytes, quant_text: str | bytes | None = None) -> S
     config = json_object(config_text)
     try:
         model = _read(config, quant_text)
-        parameters = sum(module.count * module.parameters for module in model.modules if not module.draft)
-        drafted = sum(module.count * module.parameters for module in model.modules if module.draft)
-        active = sum(_active(module, model.decoder) for module in model.modules)
+        trained = _weight_groups(replace(model, quantization=_AS_TRAINED))
     except ValueError as error:
         why = Unknown(str(error))
         return Shapes(why, why, why)
-    if max(parameters, drafted) > _MOST_ELEMENTS:
+    if sum(group.parameters for group in trained) > _MOST_ELEMENTS:
         why = Unknown("the sizes in config.json are beyond any model")
         return Shapes(why, why, why)
     source = "the shapes that config.json gives"
     return Shapes(
         _weights(model, source),
-        derived(parameters, source),
-        derived(active, f"{source}, chosen experts only"),
-        drafted,
+        total_parameters(trained, "", source),
+        active_parameters(trained, _experts(model.decoder), ""),
+        draft_parameters(trained),
         draft_count(model.decoder),
         model.notes,
     )
@@ -149,25 +150,13 @@ def _dtype(config: Mapping[str, Any], decoder: Decoder) -> str:
 # --- from modules to groups
 
 
-def _place(module: Module) -> tuple[Component, Split]:
-    found = as_draft(role(module.name)) if module.draft else place(module.name)
-    return found.component, found.split
+def module_place(module: Module) -> Place:
+    """What the module is for, that of a draft layer under MTP."""
+    return as_draft(role(module.name)) if module.draft else place(module.name)
 
 
-def _active(module: Module, decoder: Decoder) -> int:
-    """Parameters of it that one token meets. A tied embedding is the head."""
-    component, _ = _place(module)
-    whole = module.count * module.parameters
-    match component:
-        case Component.MTP | Component.VISION:
-            return 0
-        case Component.EMBEDDINGS:
-            return whole if decoder.tied else 0
-        case Component.ROUTED_EXPERTS:
-            moe = next((layer.moe for layer in decoder.layers if layer.moe is not None), None)
-            return whole * moe.num_experts_per_tok // moe.num_experts if moe else whole
-        case _:
-            return whole
+def _experts(decoder: Decoder) -> Moe | None:
+    return next((layer.moe for layer in decoder.layers if layer.moe is not None), None)
 
 
 def _by_scheme(model: _Model) -> Iterator[tuple[Module, Scheme | None]]:
@@ -176,7 +165,7 @@ def _by_scheme(model: _Model) -> Iterator[tuple[Module, Scheme | None]]:
     The first `*` is the layer's number; experts of one layer are stored alike, so the first speaks for all.
     """
     for module in model.modules:
-        if not module.linear:
+        if not module.linear or not model.quantization.groups:
             yield module, None
         elif not module.spans:
             yield module, model.quantization.scheme(module.name)
@@ -186,14 +175,7 @@ def _by_scheme(model: _Model) -> Iterator[tuple[Module, Scheme | None]]:
                 full = next(_filled(module.name, ((number,), *(span[:1] for span in module.spans[1:]))))
                 layers.setdefault(model.quantization.scheme(full), []).append(number)
             for scheme, numbers in layers.items():
-                yield _with_layers(module, tuple(numbers)), scheme
-
-
-def _with_layers(module: Module, numbers: tuple[int, ...]) -> Module:
-    return Module(
-        module.name, module.shape, (numbers, *module.spans[1:]), module.bias, module.linear, module.part,
-        module.dtype, module.draft, module.fused,
-    )  # fmt: skip
+                yield replace(module, spans=(tuple(numbers), *module.spans[1:])), scheme
 
 
 def _filled(name: str, spans: tuple[tuple[int, ...], ...]) -> Iterator[str]:
@@ -235,12 +217,9 @@ def _weight_groups(model: _Model) -> tuple[WeightGroup, ...]:
     for module, scheme in _by_scheme(model):
         tensors = _tensors(module, scheme, model.dtype)
         stored = scheme.format if scheme else tensors[0].dtype.lower()
-        sums = groups.setdefault((module.name, *_place(module), stored), [0, 0, 0])
+        where = module_place(module)
+        sums = groups.setdefault((module.name, where.component, where.split, stored), [0, 0, 0])
         sums[0] += module.count
         sums[1] += module.count * module.parameters
         sums[2] += module.count * sum(tensor.size_bytes for tensor in tensors)
     return tuple(WeightGroup(*key, *sums) for key, sums in groups.items())
-
-
-def total_bytes(groups: Iterable[WeightGroup]) -> int:
-    return sum(group.size_bytes for group in groups)

@@ -84,11 +84,6 @@ def stored_tensors(scheme: Scheme, shape: Shape, dtype: str) -> tuple[StoredTens
             return _bitsandbytes(scheme, shape)
 
 
-def stored_bytes(scheme: Scheme, shape: Shape, dtype: str) -> int:
-    """Bytes of all of them together."""
-    return sum(tensor.size_bytes for tensor in stored_tensors(scheme, shape, dtype))
-
-
 def _groups(features: int, size: int) -> int:
     return -(-features // size)
 

@@ -4,7 +4,7 @@ from math import prod
 
 import pytest
 
-from holddown.facts.stored import Layout, Scheme, stored_bytes, stored_tensors
+from holddown.facts.stored import Layout, Scheme, stored_tensors
 
 _CT, _MO, _FP8, _V4 = Layout.COMPRESSED_TENSORS, Layout.MODELOPT, Layout.FP8, Layout.DEEPSEEK_V4
 
@@ -83,4 +83,5 @@ def test_blocks_that_do_not_divide() -> None:
 def test_bytes_are_the_sum() -> None:
     """NVFP4 takes 9 bits for a weight, and eight bytes of scales for all of them together."""
     scheme = Scheme("nvfp4", _MO, 4, 16, input_scale=True)
-    assert stored_bytes(scheme, (256, 512), "BF16") == prod((256, 512)) * 9 // 16 + 8
+    tensors = stored_tensors(scheme, (256, 512), "BF16")
+    assert sum(tensor.size_bytes for tensor in tensors) == prod((256, 512)) * 9 // 16 + 8

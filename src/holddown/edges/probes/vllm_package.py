@@ -55,8 +55,8 @@ def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
         ),
         gpu_memory_utilization=_utilization(cache_config),
         attention_backends=_attention_backends(modules, kv_cache_dtypes),
-        tool_parsers=_tool_parsers(modules),
-        reasoning_parsers=_reasoning_parsers(modules),
+        tool_parsers=_parsers(modules, "tool_parsers", "_TOOL_PARSERS_TO_REGISTER", "entrypoints/openai/tool_parsers"),
+        reasoning_parsers=_parsers(modules, "reasoning", "_REASONING_PARSERS_TO_REGISTER", "reasoning"),
         kv_cache_dtypes=kv_cache_dtypes,
         quantization_minimums=read_minimum_capabilities(Source(modules.module)),
         gone_architectures=read_gone_architectures(registry) if registry else (),
@@ -134,23 +134,12 @@ def _attention_backends(modules: _Modules, kv_cache_dtypes: Sequence[str]) -> Fa
         return Unknown("its attention backends are written in a way that cannot be followed")
 
 
-def _tool_parsers(modules: _Modules) -> Fact[tuple[str, ...]]:
-    tree = modules.tree("tool_parsers/__init__.py")
-    names = read_dict_keys(tree, "_TOOL_PARSERS_TO_REGISTER") if tree else ()
-    names = names or read_registered(modules.below("entrypoints/openai/tool_parsers"))
-    return (
-        from_file(names, "vllm tool_parsers") if names else Unknown("vllm tool_parsers registers none that can be read")
-    )
-
-
-def _reasoning_parsers(modules: _Modules) -> Fact[tuple[str, ...]]:
-    tree = modules.tree("reasoning/__init__.py")
-    names = read_dict_keys(tree, "_REASONING_PARSERS_TO_REGISTER") if tree else ()
-    names = names or read_registered(modules.below("reasoning"))
-    return _registered(names, "vllm reasoning")
-
-
-def _registered(names: tuple[str, ...], where: str) -> Fact[tuple[str, ...]]:
+def _parsers(modules: _Modules, folder: str, table: str, decorated: str) -> Fact[tuple[str, ...]]:
+    """From the dict `table` of newer versions; from the decorators in the folder `decorated` of older ones."""
+    tree = modules.tree(f"{folder}/__init__.py")
+    names = read_dict_keys(tree, table) if tree else ()
+    names = names or read_registered(modules.below(decorated))
+    where = f"vllm {folder}"
     return from_file(names, where) if names else Unknown(f"{where} registers none that can be read")
 
 
