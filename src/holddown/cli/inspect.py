@@ -10,7 +10,7 @@ from holddown.app.inspect import Inspected, Share, inspect
 from holddown.base.evidence import Fact, Known
 from holddown.base.finding import blocking
 from holddown.base.units import count_text, size_text
-from holddown.cli.output import answer_json, bold, fact_text, findings_text, json_option
+from holddown.cli.output import answer, bold, fact_text, findings_text, json_option
 from holddown.explain.drawing import bar, columns, wrapped
 from holddown.facts.attention import (
     Attention,
@@ -39,10 +39,7 @@ def command(ctx: click.Context, path: str, as_json: bool) -> None:
     Exit code 1 when a finding says that it cannot be served as it is.
     """
     inspected = inspect(wiring.checkpoints(), wiring.checkpoint_path(path))
-    if as_json:
-        answer_json(document(inspected))
-    else:
-        click.echo(card(inspected))
+    answer(document(inspected), card(inspected), as_json=as_json)
     if blocking(inspected.faults):
         ctx.exit(1)
 

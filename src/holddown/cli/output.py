@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holddown.base.errors import HolddownError
+from holddown.base.errors import FactError, HolddownError
 from holddown.base.evidence import Fact, Known
 from holddown.base.finding import Finding, Severity
+from holddown.explain.drawing import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
+_UNWRITABLE = "output.unwritable"
 _COLOURS = {Severity.NOTE: "blue", Severity.WARN: "yellow", Severity.BLOCK: "red"}
 
 
@@ -27,18 +29,24 @@ def json_option(command: Command) -> Command:
 
 
 def answer(value: object, text: str, *, as_json: bool) -> None:
-    """Prints the verb's answer: `text`, or `value` as JSON."""
-    if as_json:
-        from holddown.base.codec import dump
+    """Prints the verb's answer: `text`, or `value` as JSON. A dict is a document that is JSON-ready as it is."""
+    if not as_json:
+        _write(text)
+        return
+    from holddown.base.codec import dump
 
-        click.echo(json.dumps(dump(value), indent=2, ensure_ascii=False))
-    else:
+    _write(json.dumps(value if isinstance(value, dict) else dump(value), indent=2, ensure_ascii=False))
+
+
+def _write(text: str) -> None:
+    """On stdout. Raises: FactError where the file or disk behind it takes no more."""
+    try:
         click.echo(text)
-
-
-def answer_json(document: object) -> None:
-    """Prints an answer that is already JSON-ready."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        what = f"the answer could not be written: {error.strerror}"
+        raise FactError(what, code=_UNWRITABLE, seen=str(error), do="free space there, or write elsewhere") from error
 
 
 def progress(line: str) -> None:
@@ -59,9 +67,10 @@ def bold(text: str, colour: str | None = None) -> str:
 
 
 def finding_text(finding: Finding) -> str:
-    """At most three short lines, the first with severity, code and sentence."""
-    head = bold(f"{finding.severity}[{finding.code}]", _COLOURS[finding.severity])
-    lines = [f"{head}: {finding.what}"]
+    """Severity, code and sentence; then evidence and remedy, each on one line, however long: they are copied."""
+    head = f"{finding.severity}[{finding.code}]"
+    first, *further = wrapped(f"{head}: ", finding.what, hang=2)
+    lines = [first.replace(head, bold(head, _COLOURS[finding.severity]), 1), *further]
     if finding.seen:
         lines.append(f"  seen: {finding.seen}")
     if finding.do:
@@ -80,7 +89,7 @@ def error_json(code: str, what: str, *, seen: str = "", do: str = "") -> None:
 
 def show_error(error: HolddownError, *, as_json: bool) -> None:
     """An obstacle: what, seen, do. With `--json` also as an object on stdout, so that a script sees it."""
-    if as_json:
+    if as_json and error.code != _UNWRITABLE:
         error_json(error.code, error.what, seen=error.seen, do=error.do)
     head = bold(f"error[{error.code}]", "red")
     click.echo(f"{head}: {error.what}", err=True)

@@ -10,6 +10,7 @@ import click
 
 from holddown import wiring
 from holddown.app.plan import plan
+from holddown.app.prepare import check_settings
 from holddown.base.codec import load
 from holddown.base.errors import MachineError, UsageError
 from holddown.base.evidence import Known, Source, SourceKind
@@ -51,13 +52,16 @@ def command(ctx: click.Context, /, **words: Any) -> None:
     for this machine. Nothing is started. Exit code 1 when there is no plan.
     """
     workload = workload_of(words)
+    settings = settings_of(words["settings"])
+    # a plan is copied and run by hand: it may hold no more than `up` would start
+    check_settings(settings)
     as_json, path = words["as_json"], wiring.checkpoint_path(words["path"])
     site, indices = _site(words["node_file"], words["gpus"], words["fabric"])
     wishes = Wishes(
         served_model_name=words["name"] or Path(path).resolve().name.removesuffix(".gguf"),
         engine=words["engine"],
         gpus=indices,
-        settings=settings_of(words["settings"]),
+        settings=settings,
         workload=workload,
     )
     planned = plan(path, site, wishes, wiring.plan_doors(_quiet), wiring.store().trusted())
