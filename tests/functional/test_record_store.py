@@ -1,6 +1,7 @@
 """The record store against real files and real processes."""
 
 import hashlib
+import json
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from holddown.launch.lifecycle import State
 from holddown.remember.record import Growing, Status
 
 STARTING = Status(State.STARTING, 1.0)
+CAPTURES = Path(__file__).parent.parent / "captures" / "records"
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -62,6 +64,21 @@ def test_of_two_ups_at_once_one_gets_a_port_and_a_gpu(
     second = replace(second, name="other", spec=replace(second.spec, port=port), gpus_by_user=by_user)
     there = store.create(second, STARTING)
     assert (there is None) is free
+
+
+def test_records_of_the_first_schema_are_read(tmp_path: Path) -> None:
+    """A deployment that an older holddown left up must be seen, and can be stopped, after an update."""
+    older = json.loads((CAPTURES / "of-schema-1.json").read_text(encoding="utf-8"))
+    path = tmp_path / "records.sqlite"
+    with sqlite3.connect(path) as database:
+        database.executescript(MIGRATIONS[0])
+        row = ("0123abcd", "m", 1, 10_000.0, json.dumps(older["birth"]), json.dumps(older["status"]))
+        database.execute("INSERT INTO deployment VALUES (?, ?, ?, ?, ?, ?)", row)
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    (found,) = SqliteStore(path).all(active_only=True)
+    assert (found.birth.plan.budget.other_bytes, found.birth.plan.budget.free_bytes) == (5, 65)
+    assert (found.birth.model.name, found.status.state) == ("llama", State.RELEASED)
 
 
 def test_a_store_of_a_newer_version_is_refused_unchanged(home: Any, holddown: Any) -> None:

@@ -34,6 +34,12 @@ MIGRATIONS = (
     """
     CREATE TABLE trusted_code (seq INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL) STRICT;
     """,
+    # a budget's `other_bytes` became a sum, of which what was planned then is the one part
+    """
+    UPDATE deployment
+    SET birth = json_set(birth, '$.plan.budget.runtime_bytes', json_extract(birth, '$.plan.budget.other_bytes'))
+    WHERE json_extract(birth, '$.plan.budget.other_bytes') IS NOT NULL;
+    """,
 )
 
 
