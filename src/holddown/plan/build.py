@@ -32,6 +32,8 @@ from holddown.tables.load import gpu_rows, speed_table
 from holddown.tables.named import NoRow, find_row
 from holddown.tables.speed import Drafting
 
+_PROFILED = ("vllm", "0.25.1", "9.0")
+"""What plan/memory was fitted to: tests/captures/vllm/0.25.1-h200/memory."""
 _GRAPHS_IN_SHARE_SINCE = version_key("0.21")
 """The first vLLM that counts CUDA graphs within gpu-memory-utilization. Source: v1/worker/gpu_worker.py."""
 
@@ -78,7 +80,8 @@ class Build:
         share = known_or(facts.gpu_memory_utilization, UTILIZATION)
         second = is_second_runner(self.model, facts.version)
         beyond = second or version_key(facts.version) < _GRAPHS_IN_SHARE_SINCE
-        rules = Rules(stored_of, share, beyond, second, limits_of, self._drafting())
+        profiled = (facts.kind, facts.version, capability) == _PROFILED
+        rules = Rules(stored_of, share, beyond, second, profiled, limits_of, self._drafting())
         fit = fit_gpus(self.model, gpus, self.wishes, rules, self._speed_of(gpus))
         if not isinstance(fit, Fit):
             return fit

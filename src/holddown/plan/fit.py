@@ -31,7 +31,12 @@ _MOST_UTILIZATION = 0.95
 died of memory that no profile saw (vllm-project/vllm issues on 0.97 and more)."""
 _SEQUENCES = 256
 """Enough for most endpoints. vLLM's own 1024 on large GPUs costs its sampler gigabytes (see plan/memory)."""
-_BAND_BYTES = GIB // 2
+_BAND_BYTES = (int(1.1 * GIB), int(1.1 * GIB))
+"""Less and more KV cache than planned. Source: the first start of a model, which compiles, against its second, in
+tests/captures/vllm/0.25.1-h200/memory."""
+_UNMEASURED_BAND_BYTES = (int(4.5 * GIB), GIB)
+"""On a release or GPU generation of which no profile was read. Source: six published runs on RTX PRO 6000, of which
+MiniMax-M2.5 TP4 had 3.8 GiB less (local-inference-lab/rtx6kpro)."""
 _ONE_DEVICE = Unknown("one device alone")
 _NO_CPU_SPEED = Unknown("no prediction for a CPU: its memory bandwidth is not known")
 
@@ -119,13 +124,15 @@ def _cpu_pool(cache: Cache, wanted_tokens: int, room: int, wished_bytes: int) ->
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the engine build says: the dtype that it keeps the cache of a split in, its own share of a GPU's memory,
-    whether it captures CUDA graphs beyond that share, which runner it has for the model, its limits on a split, and
-    what guessing tokens gains."""
+    whether it captures CUDA graphs beyond that share, which runner it has for the model, whether its memory was
+    profiled on such GPUs, its limits on a split, and what guessing tokens gains.
+    """
 
     kv_of: Callable[[Parallelism], KvDtype]
     usual_share: float
     graphs_beyond: bool
     second_runner: bool
+    profiled: bool
     limits_of: LimitsOf
     drafting: Drafting | None = None
 
@@ -144,6 +151,7 @@ def fit_gpus(
         loaded=_loaded(wishes),
         graphs_beyond=rules.graphs_beyond,
         second_runner=rules.second_runner,
+        profiled=rules.profiled,
         kv_pool_bytes=wished_number(wishes, "kv-cache-memory-bytes"),
         drafting=rules.drafting,
     )
@@ -192,13 +200,11 @@ def _why_seqs(terms: Terms, best: Option) -> str:
 
 
 def _kv_cache(terms: Terms, best: Option) -> KvCache:
-    """With the band that the share of activations and graphs leaves: they are what a prediction knows least.
-
-    Source: vLLM's logs in tests/captures; of six published runs the budget is off by at most a third of them.
-    """
+    """With its band: activations and graphs are what a prediction knows least."""
     budget, asked = best.fullest, terms.workload.input_tokens + terms.workload.output_tokens
-    band = 0 if terms.kv_pool_bytes else _BAND_BYTES + (budget.activation_bytes + budget.graph_bytes) // 3
-    low, high = (best.cache.tokens(budget.kv_cache_bytes + change, best.context or asked) for change in (-band, band))
+    less, more = _BAND_BYTES if terms.profiled else _UNMEASURED_BAND_BYTES
+    changes = (0, 0) if terms.kv_pool_bytes else (-less, more)
+    low, high = (best.cache.tokens(budget.kv_cache_bytes + change, best.context or asked) for change in changes)
     dtype = best.cache.dtype
     return KvCache(
         dtype.name,

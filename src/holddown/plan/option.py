@@ -34,9 +34,10 @@ class Terms:
     """What all options of one question have in common.
 
     gpus: that may be taken, in order. kv_of: the dtype that a split's cache is kept in. graphs_beyond: this build
-    captures CUDA graphs outside its share of the memory. second_runner: as in plan/memory. kv_pool_bytes: what the
-    user fixed the KV cache to, 0 where nothing is fixed. drafting: what guessing with the checkpoint's draft layer
-    gains, None where it has none, the build cannot, or the user decided.
+    captures CUDA graphs outside its share of the memory. second_runner: as in plan/memory. profiled: the memory of
+    this release was profiled on such GPUs. kv_pool_bytes: what the user fixed the KV cache to, 0 where nothing is
+    fixed. drafting: what guessing with the checkpoint's draft layer gains, None where it has none, the build cannot,
+    or the user decided.
     """
 
     model: ModelFacts
@@ -47,6 +48,7 @@ class Terms:
     loaded: Loaded
     graphs_beyond: bool = False
     second_runner: bool = False
+    profiled: bool = False
     kv_pool_bytes: int = 0
     drafting: Drafting | None = None
 
