@@ -105,7 +105,20 @@ def _consent(request: Request, model: ModelFacts, store: ports.Store) -> Consent
 
 def check_words(request: Request) -> None:
     """What no plan may be made of. Raises: UsageError."""
-    for name, _ in request.wishes.settings:
+    check_settings(request.wishes.settings)
+    if request.api_key_file or request.insecure or _is_loopback(request.host):
+        return
+    raise UsageError(
+        f"{request.host} can be reached from other machines, and there is no API key",
+        code="usage.open-endpoint",
+        seen=f"--host {request.host}",
+        do="--api-key-file FILE, or --insecure if everybody may use it",
+    )
+
+
+def check_settings(settings: Iterable[tuple[str, str]]) -> None:
+    """What is holddown's own to give, and what is secret, is no setting. Raises: UsageError."""
+    for name, _ in settings:
         instead = next((text for engine in ADAPTERS.values() if (text := engine.owned(name))), "")
         if instead:
             raise UsageError(
@@ -119,14 +132,6 @@ def check_words(request: Request) -> None:
                 code="usage.secret-setting",
                 do=f"export {name} in the shell that runs holddown: the engine inherits it, unrecorded",
             )
-    if request.api_key_file or request.insecure or _is_loopback(request.host):
-        return
-    raise UsageError(
-        f"{request.host} can be reached from other machines, and there is no API key",
-        code="usage.open-endpoint",
-        seen=f"--host {request.host}",
-        do="--api-key-file FILE, or --insecure if everybody may use it",
-    )
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,5 +1,6 @@
 """The options that say what will be asked of a deployment, on every verb that plans one."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -11,7 +12,18 @@ from holddown.facts.workload import WORKLOADS, Slo, Workload
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-_POSITIVE = click.FloatRange(0, min_open=True)
+
+class _Positive(click.FloatRange):
+    """Above zero, and a number: `nan` and `inf` are floats too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
+
+
+_POSITIVE = _Positive(0, min_open=True)
 
 
 def _named(workload: Workload) -> str:

@@ -39,15 +39,15 @@ def stacked(parts: Sequence[tuple[str, int]], total: int, width: int) -> tuple[s
     return "".join(fill * count for fill, count in zip(fills, cells, strict=True)).ljust(width), fills
 
 
-def wrapped(label: str, text: str, indent: int = 0) -> list[str]:
-    """`label` and `text` in lines of at most WIDTH columns, the further ones under the text's beginning. What cannot be
-    broken, a path or a command, stays whole."""
+def wrapped(label: str, text: str, indent: int = 0, hang: int | None = None) -> list[str]:
+    """`label` and `text` in lines of at most WIDTH columns, the further ones under the text's beginning, or `hang`
+    columns in. What cannot be broken, a path or a command, stays whole."""
     first = " " * indent + label
     return textwrap.wrap(
         text,
         WIDTH,
         initial_indent=first,
-        subsequent_indent=" " * len(first),
+        subsequent_indent=" " * (len(first) if hang is None else hang),
         break_long_words=False,
         break_on_hyphens=False,
     ) or [first.rstrip()]

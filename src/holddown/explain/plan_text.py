@@ -13,6 +13,8 @@ from holddown.plan.memory import MemoryBudget
 from holddown.plan.plan import Figures, NoPlan, Plan, Rejected, Setting
 
 _BAR = 72
+_GLUE = "\u00a0"
+"""Holds a legend's fill, name and size together where its line is broken."""
 _RIGHT = frozenset({1, 2, 3, 4, 5})
 
 
@@ -83,8 +85,11 @@ def _memory(plan: Plan) -> Iterator[str]:
     per = "per GPU" if plan.gpus else "of free RAM"
     yield (
         f"memory    {size_text(budget.weights_bytes)} weights + {size_text(budget.kv_cache_bytes)} KV cache + "
-        f"{size_text(budget.other_bytes)} engine, of {size_text(budget.capacity_bytes)} {per}"
+        f"{size_text(budget.other_bytes - budget.beyond_bytes)} engine, of {size_text(budget.capacity_bytes)} {per}"
     )
+    if budget.beyond_bytes:
+        beyond = "CUDA context and graphs" if budget.beyond_bytes > budget.runtime_bytes else "CUDA context"
+        yield f"          and {size_text(budget.beyond_bytes)} beside that share, for the engine's {beyond}"
     if kv is not None and kv.tokens:
         yield (
             f"          the KV cache ({kv.dtype}) holds {count_text(kv.tokens)} tokens "
@@ -106,7 +111,8 @@ def _bars(plan: Plan) -> Iterator[str]:
         yield f"  GPU {name:<5} |{text}| {size_text(budget.device_bytes)}"
         if (name, budget) == shown[-1]:
             named = zip(fills, _parts(budget), strict=True)
-            yield "            " + "  ".join(f"{fill} {label} {size_text(size)}" for fill, (label, size) in named)
+            legend = (f"{fill} {label} {size_text(size)}".replace(" ", _GLUE) for fill, (label, size) in named)
+            yield from (line.replace(_GLUE, " ") for line in wrapped("", "  ".join(legend), 12))
 
 
 def _parts(budget: MemoryBudget) -> list[tuple[str, int]]:

@@ -86,7 +86,12 @@ def directory_facts(seen: DirectorySeen) -> Inspection:
             *_tokenizer(seen, model),
         )
         return Inspection(model, gathered(findings))
-    if config_text is None or config_findings:
+    if CONFIG in seen.file_names and config_findings:
+        # nothing else is there to tell what this is: the fault of the one file is the answer
+        (fault,) = config_findings
+        what = f"{seen.path} holds no weights, and its {CONFIG} cannot be read"
+        raise CheckpointError(what, code="config.unreadable", seen=fault.seen, do=fault.do)
+    if config_text is None:
         raise _nothing_here(seen, _listing(seen.file_names))
     found = shapes(config_text, seen.text(QUANT_CONFIG))
     if isinstance(found.weights, Unknown):

@@ -1,6 +1,6 @@
 """What people would rather look at than read, as text."""
 
-from holddown.explain.drawing import bar, columns, stacked
+from holddown.explain.drawing import WIDTH, bar, columns, stacked, wrapped
 
 
 def test_columns_stand_under_one_another() -> None:
@@ -33,3 +33,14 @@ def test_a_small_part_is_seen_all_the_same() -> None:
     text, _ = stacked([("weights", 98), ("graphs", 1), ("context", 1)], 100, 8)
     assert "▓" in text
     assert len(text) == 8
+
+
+def test_a_long_sentence_hangs_where_it_is_told_to() -> None:
+    """Under its own beginning, or a few columns in; a path stays whole, however long."""
+    path = "/" + "x" * 2 * WIDTH
+    under = wrapped("because ", "word " * 30, 6)
+    hung = wrapped("note[code]: ", f"{'word ' * 30}{path}", hang=2)
+    assert all(len(line) <= WIDTH for line in under)
+    assert under[1].startswith(" " * 14 + "word")
+    assert hung[0].startswith("note[code]: word") and hung[1].startswith("  word")
+    assert hung[-1] == f"  {path}"

@@ -135,6 +135,16 @@ def test_an_unreadable_config() -> None:
     assert inspection.model.weights_bytes == 2560
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "\x00"])
+def test_an_unreadable_config_and_nothing_else(text: str) -> None:
+    """What is wrong with the one file is the answer, not that there are no weights beside it."""
+    files = (TextFile("config.json", text),)
+    with pytest.raises(CheckpointError) as caught:
+        directory_facts(DirectorySeen("/m", ("config.json",), files, None, weight_files(("config.json",), None), ()))
+    assert caught.value.code == "config.unreadable"
+    assert caught.value.seen and "config.json" in caught.value.do
+
+
 def test_a_missing_config_and_tokenizer() -> None:
     """Both are told at once."""
     head, size = safetensors_head(ONE)
