@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakes.headers import rows_of
+from fakes.weights import bytes_by_component
 from holddown.base.evidence import Known
 from holddown.facts.header_groups import header_groups
 from holddown.facts.naming import as_draft, draft_layers, is_scale, place, role, tensor_name
@@ -16,7 +17,7 @@ from holddown.facts.quantization import read_quantization
 from holddown.facts.safetensors import TensorKind
 from holddown.facts.shapes import Shapes, TensorRow, shapes
 from holddown.facts.stored import StoredTensor
-from holddown.facts.weight_groups import Component, bytes_by_component
+from holddown.facts.weight_groups import Component
 
 _CAPTURES = Path(__file__).parents[1] / "captures"
 _CONFIGS = {path.stem: json.loads(path.read_text()) for path in sorted((_CAPTURES / "configs").glob("*.json"))}

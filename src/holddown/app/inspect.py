@@ -8,7 +8,7 @@ from holddown.base.evidence import Fact, Known, Unknown, derived
 from holddown.base.finding import Finding
 from holddown.facts.kv_cache import BF16, FP8, KvDtype, kv_bytes_per_sequence, kv_bytes_per_token
 from holddown.facts.model import Inspection, ModelFacts
-from holddown.facts.weight_groups import WeightGroup, bytes_by_component
+from holddown.facts.weight_groups import Component, WeightGroup
 
 if TYPE_CHECKING:
     from holddown.ports import Checkpoints
@@ -69,10 +69,12 @@ def summed(inspection: Inspection) -> Inspected:
 
 def _components(groups: tuple[WeightGroup, ...]) -> tuple[Share, ...]:
     """Most bytes first."""
-    shares = [
-        Share(component, size, tuple(part.name for part in _formats(g for g in groups if g.component is component)))
-        for component, size in bytes_by_component(groups).items()
-    ]
+    shares = []
+    for component in Component:
+        stored = _formats(group for group in groups if group.component is component)
+        if stored:
+            size = sum(part.size_bytes for part in stored)
+            shares.append(Share(component, size, tuple(part.name for part in stored)))
     return tuple(sorted(shares, key=lambda share: -share.size_bytes))
 
 

@@ -33,15 +33,27 @@ def gguf_attention(metadata: Metadata, tensor_names: Iterable[str]) -> Fact[tupl
     strange = next((key for key in _OTHER_KINDS if _has(metadata, key)), "")
     if strange:
         return Unknown(f"{metadata.architecture}.{strange}: holddown has no rule for such layers")
-    recurrent = {name.split(".")[1] for name in tensor_names if name.startswith("blk.") and ".ssm_" in name}
+    recurrent = {layer_number(name) for name in tensor_names if _role(name).startswith("ssm_")}
     kinds: list[Attention] = []
     for number in range(layers):
-        kind = _recurrent(metadata) if str(number) in recurrent else _layer(metadata, number, layers)
+        kind = _recurrent(metadata) if number in recurrent else _layer(metadata, number, layers)
         if isinstance(kind, str):
             return Unknown(kind)
         if kind is not None:
             kinds.append(kind)
     return derived(merge_attention(kinds), f"the metadata of {metadata.architecture}")
+
+
+def layer_number(tensor_name: str) -> int:
+    """Of `blk.3.ffn_up.weight` 3; -1 for a tensor of no layer."""
+    number = tensor_name.removeprefix("blk.").partition(".")[0] if tensor_name.startswith("blk.") else ""
+    return int(number) if number.isdecimal() and len(number) < 9 else -1
+
+
+def _role(tensor_name: str) -> str:
+    """Of `blk.3.ffn_up.weight` `ffn_up`; empty for a tensor of no layer."""
+    steps = tensor_name.split(".")
+    return steps[2] if len(steps) > 2 and steps[0] == "blk" else ""
 
 
 def _has(metadata: Metadata, key: str) -> bool:
@@ -115,8 +127,8 @@ def _recurrent(metadata: Metadata) -> LinearAttention | str:
 def gguf_moe(metadata: Metadata, tensor_names: Iterable[str]) -> Moe | None:
     """None for a dense model."""
     experts, used = metadata.size("expert_count"), metadata.size("expert_used_count")
-    layers = {name.split(".")[1] for name in tensor_names if name.startswith("blk.") and "_exps." in name}
-    own = {number for number in layers if number.isdecimal() and int(number) < metadata.layers()}
+    layers = {layer_number(name) for name in tensor_names if _role(name).endswith("_exps")}
+    own = {number for number in layers if 0 <= number < metadata.layers()}
     if not experts or not used or not own:
         return None
     width = metadata.size("expert_feed_forward_length", "feed_forward_length")

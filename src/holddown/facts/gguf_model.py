@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from holddown.base.evidence import Fact, Known, Unknown, derived, from_file
 from holddown.base.finding import Finding, Severity
 from holddown.facts.gguf import GgufHeader, GgufTensor, size_finding
-from holddown.facts.gguf_layers import gguf_attention, gguf_moe
+from holddown.facts.gguf_layers import gguf_attention, gguf_moe, layer_number
 from holddown.facts.gguf_metadata import Metadata
 from holddown.facts.header_groups import draft_by_name
 from holddown.facts.model import CheckpointFormat, Inspection, ModelFacts
 from holddown.facts.naming import as_draft, place, tensor_name
 from holddown.facts.parameters import active_parameters, draft_parameters, total_parameters
+from holddown.facts.rope import rope_text
 from holddown.facts.weight_groups import Component, WeightGroup
 from holddown.facts.weights import (
     ShardSeen,
@@ -60,7 +61,7 @@ def gguf_facts(path: str, parts: tuple[ShardSeen, ...], missing: tuple[str, ...]
         attention=gguf_attention(metadata, names),
         moe=moe,
         active_parameters=active_parameters(groups, moe, unknown),
-        draft_layers=len({_layer_number(name) for name in names} & draft),
+        draft_layers=len({layer_number(name) for name in names} & draft),
         draft_parameters=draft_parameters(groups),
         kv_cache_quantization=derived("none", "a GGUF asks for no quantised KV cache"),
         rope_scaling=_rope_scaling(metadata),
@@ -101,16 +102,11 @@ def _draft_numbers(metadata: Metadata, names: Iterable[str]) -> set[int]:
     return set(range(own, min(blocks, own + 1000))) | draft_by_name(names)
 
 
-def _layer_number(name: str) -> int:
-    number = name.removeprefix("blk.").partition(".")[0] if name.startswith("blk.") else ""
-    return int(number) if number.isdecimal() and len(number) < 9 else -1
-
-
 def _groups(tensors: Iterable[GgufTensor], draft: set[int]) -> tuple[WeightGroup, ...]:
     sums: dict[tuple[str, bool, str], list[int]] = {}
     for tensor in tensors:
         found = tensor_name(tensor.name)
-        in_draft = _layer_number(tensor.name) in draft
+        in_draft = layer_number(tensor.name) in draft
         total = sums.setdefault((found.module, in_draft, _PLAIN.get(tensor.dtype, tensor.dtype)), [0, 0, 0])
         # a bias counts to its module, as in safetensors
         total[0] += found.part != "bias"
@@ -137,12 +133,7 @@ def _rope_scaling(metadata: Metadata) -> Fact[str]:
         return derived("none", "no rope.scaling.type in the metadata") if metadata.header else kind
     factor = metadata.header.value(f"{metadata.architecture}.rope.scaling.factor") if metadata.header else None
     original = metadata.size("rope.scaling.original_context_length")
-    words = [kind.value]
-    if isinstance(factor, int | float):
-        words.append(f"x{factor:g}")
-    if original:
-        words.append(f"from {original}")
-    return from_file(" ".join(words), f"{metadata.architecture}.rope.scaling")
+    return from_file(rope_text(kind.value, factor, original), f"{metadata.architecture}.rope.scaling")
 
 
 def _quantization(most: str | None) -> Fact[str]:

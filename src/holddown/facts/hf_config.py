@@ -21,6 +21,7 @@ from holddown.facts.layers import attention_by_layer, read_moe
 from holddown.facts.model import Moe
 from holddown.facts.naming import draft_layers
 from holddown.facts.quantization import Quantization, read_quantization
+from holddown.facts.rope import rope_text
 
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -191,18 +192,14 @@ def _rope_type(part: Mapping[str, Any]) -> str:
 
 
 def _rope_scaling(keys: Keys) -> Fact[str]:
-    """For people: `yarn, factor 40, original length 4096`; `none` where positions are as trained."""
+    """In words; `none` where positions are as trained."""
     told = []
     for kind, part in _rope_parts(keys.values):
         name = _rope_type(part)
         if name in ("default", "mrope"):
             continue
-        words = [name]
-        if isinstance(part.get("factor"), int | float):
-            words.append(f"factor {part['factor']:g}")
-        if isinstance(part.get("original_max_position_embeddings"), int):
-            words.append(f"original length {part['original_max_position_embeddings']}")
-        told.append(f"{kind}: {', '.join(words)}" if kind else ", ".join(words))
+        words = rope_text(name, part.get("factor"), part.get("original_max_position_embeddings"))
+        told.append(f"{kind}: {words}" if kind else words)
     return from_file("; ".join(told) or "none", f"{CONFIG} {keys.prefix}rope_parameters or rope_scaling")
 
 

@@ -1,6 +1,5 @@
 """The weights of a model, grouped by what they are for: headers and config.json are both read into this form."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,11 +53,3 @@ class WeightGroup:
     count: int
     parameters: int
     size_bytes: int
-
-
-def bytes_by_component(groups: Iterable[WeightGroup]) -> dict[Component, int]:
-    """Stored bytes of each component that there is, in the order of `Component`."""
-    sums: dict[Component, int] = {}
-    for group in groups:
-        sums[group.component] = sums.get(group.component, 0) + group.size_bytes
-    return {component: sums[component] for component in Component if component in sums}

@@ -3,12 +3,13 @@
 import pytest
 
 from fakes.checkpoint_bytes import GgufValue, gguf_head
+from fakes.weights import bytes_by_component
 from holddown.base.evidence import Known, Unknown
 from holddown.facts.attention import Attention, FullAttention, LinearAttention, Mla, SlidingWindow, SparseMla
 from holddown.facts.gguf import GgufHeader, read_header
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.model import Inspection, Moe
-from holddown.facts.weight_groups import Component, bytes_by_component
+from holddown.facts.weight_groups import Component
 from holddown.facts.weights import ShardSeen, Tail, head_sha256
 
 F32, Q4_K = 0, 12

@@ -7,6 +7,7 @@ import pytest
 
 from fakes.checkpoint_bytes import Tensors, safetensors_head
 from fakes.headers import rows_of, shard
+from fakes.weights import bytes_by_component
 from holddown.base.evidence import Known, Unknown
 from holddown.facts.header_groups import Grouping, header_groups
 from holddown.facts.hf_config import read_config
@@ -14,7 +15,7 @@ from holddown.facts.parameters import active_parameters, draft_parameters, total
 from holddown.facts.quantization import Quantization, read_quantization
 from holddown.facts.safetensors import ShardHeader, read_header
 from holddown.facts.shapes import shapes
-from holddown.facts.weight_groups import Component, WeightGroup, bytes_by_component
+from holddown.facts.weight_groups import Component, WeightGroup
 
 NOTHING_SAID = read_quantization({})
 INT4 = read_quantization(

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
+from fakes.weights import bytes_by_component
 from holddown.base.evidence import Known, Unknown
 from holddown.facts.shapes import Shapes, shapes, tensor_rows
-from holddown.facts.weight_groups import Component, Split, WeightGroup, bytes_by_component
+from holddown.facts.weight_groups import Component, Split, WeightGroup
 
 _LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
