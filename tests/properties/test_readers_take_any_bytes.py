@@ -131,4 +131,4 @@ def test_a_whole_directory(texts: list[tuple[str, str]], with_shard: bool) -> No
     try:
         directory_facts(DirectorySeen("/m", names, files, index, weights, shards[: len(weights.present)]))
     except CheckpointError as error:
-        assert error.code == "checkpoint.no-weights"
+        assert error.code == "checkpoint.no-weights" or (error.code == "config.unreadable" and "config.json" in names)

@@ -1,6 +1,6 @@
 """One shape for everything a check can say: of a checkpoint, a machine, a plan, an answer, a log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -34,6 +34,15 @@ class Finding:
     @property
     def blocks(self) -> bool:
         return self.severity is Severity.BLOCK
+
+
+_SOME = 3
+
+
+def some_text(names: Sequence[str]) -> str:
+    """`a, b, c, and 4 more`; a name can be as long as a damaged file makes it, so each is cut."""
+    shown = ", ".join(name[:100] for name in names[:_SOME])
+    return shown + (f", and {len(names) - _SOME} more" if len(names) > _SOME else "")
 
 
 def blocking(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -8,7 +8,7 @@ import click
 from holddown import wiring
 from holddown.app.inspect import Inspected, Share, inspect
 from holddown.base.evidence import Fact, Known
-from holddown.base.finding import blocking
+from holddown.base.finding import blocking, some_text
 from holddown.base.units import count_text, size_text
 from holddown.cli.output import answer, bold, fact_text, findings_text, json_option
 from holddown.explain.drawing import bar, columns, wrapped
@@ -199,8 +199,7 @@ def _context(model: ModelFacts) -> str:
 def _remote_code(model: ModelFacts) -> str:
     if not model.remote_code:
         return "none"
-    names = [file.name if file.sha256 else f"{file.name} (not here)" for file in model.remote_code]
-    return ", ".join(names[:3]) + (f", and {len(names) - 3} more" if len(names) > 3 else "")
+    return some_text([file.name if file.sha256 else f"{file.name} (not here)" for file in model.remote_code])
 
 
 def _shape(model: ModelFacts) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holddown.base.errors import CheckpointError
 from holddown.base.evidence import Known, Unknown
-from holddown.base.finding import Finding, Severity
+from holddown.base.finding import Finding, Severity, some_text
 from holddown.facts.beside_config import GENERATION_CONFIG, generation_config, tokenizer_kind
 from holddown.facts.from_config import disagreement, no_weights, with_shapes
 from holddown.facts.header_groups import header_groups
@@ -37,8 +37,6 @@ from holddown.facts.weights import (
 
 TEXTS = (CONFIG, QUANT_CONFIG, TEMPLATE_JINJA, TEMPLATE_JSON, TOKENIZER_CONFIG, GENERATION_CONFIG)
 """The files to read whole, none of which comes near a megabyte."""
-
-_SOME = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +221,4 @@ def _tokenizer(seen: DirectorySeen, model: ModelFacts) -> tuple[Finding, ...]:
 
 
 def _listing(names: tuple[str, ...]) -> str:
-    return f"files there: {_some(list(names))}" if names else "the directory is empty"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(name[:100] for name in names[:_SOME])
-    return shown + (f", and {len(names) - _SOME} more" if len(names) > _SOME else "")
+    return f"files there: {some_text(names)}" if names else "the directory is empty"

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from holddown.base.finding import Finding, Severity
+from holddown.base.finding import Finding, Severity, some_text
 from holddown.facts.safetensors import ShardHeader, TensorKind, get_again, kind_name
 from holddown.facts.weights import numbered_parts
 
 INDEX = "model.safetensors.index.json"
-_SOME = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def index_findings(index: Index, headers: list[ShardHeader]) -> tuple[Finding, .
         counted = Counter(name for header in headers for name in header.tensor_names)
         twice = [name for name, count in counted.items() if count > 1]
         what = f"{_tensors(twice)} in more than one file: which of them is loaded depends on the engine"
-        findings.append(Finding("tensor.duplicate", Severity.WARN, twice[0], what, _some(twice)))
+        findings.append(Finding("tensor.duplicate", Severity.WARN, twice[0], what, some_text(twice)))
     if index is None:
         return tuple(findings)
     if isinstance(index, Finding):
@@ -116,16 +115,16 @@ def index_findings(index: Index, headers: list[ShardHeader]) -> tuple[Finding, .
     if gone:
         what = f"{_tensors(gone)} listed in {INDEX} and in no weight file"
         findings.append(
-            Finding("tensor.missing", Severity.BLOCK, gone[0], what, _some(gone), get_again(placed[gone[0]]))
+            Finding("tensor.missing", Severity.BLOCK, gone[0], what, some_text(gone), get_again(placed[gone[0]]))
         )
     moved = [name for name, shard in placed.items() if shard in readable and owners.get(name, shard) != shard]
     if moved:
         what = f"{_tensors(moved)} in another file than {INDEX} says"
-        findings.append(Finding("tensor.misplaced", Severity.WARN, moved[0], what, _some(moved)))
+        findings.append(Finding("tensor.misplaced", Severity.WARN, moved[0], what, some_text(moved)))
     unlisted = [name for name in owners if name not in placed]
     if unlisted:
         what = f"{_tensors(unlisted)} in the weight files but not in {INDEX}"
-        findings.append(Finding("tensor.not-in-index", Severity.WARN, unlisted[0], what, _some(unlisted)))
+        findings.append(Finding("tensor.not-in-index", Severity.WARN, unlisted[0], what, some_text(unlisted)))
     return tuple(findings)
 
 
@@ -149,8 +148,3 @@ def kinds_once(headers: Iterable[ShardHeader]) -> tuple[TensorKind, ...]:
 
 def _tensors(names: list[str]) -> str:
     return "1 tensor is" if len(names) == 1 else f"{len(names)} tensors are"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(name[:100] for name in names[:_SOME])
-    return shown + (f", and {len(names) - _SOME} more" if len(names) > _SOME else "")
