@@ -264,7 +264,7 @@ def _windows(keys: Keys, count: int) -> list[str]:
     Source: transformers' Qwen2Config (off unless it says so), Gemma2Config (every other layer), Gemma3TextConfig.
     """
     model_type = keys.text("model_type")
-    on = keys.flag("use_sliding_window", default=not model_type.startswith("qwen"))
+    on = keys.flag("use_sliding_window", default=model_type not in _WINDOW_OFF)
     if not keys.size_or(0, "sliding_window") or not on:
         return ["full_attention"] * count
     every = keys.size_or(0, "sliding_window_pattern", "_sliding_window_pattern")
@@ -276,6 +276,14 @@ def _windows(keys: Keys, count: int) -> list[str]:
     return ["sliding_attention" if number >= first else "full_attention" for number in range(count)]
 
 
+# They have a `sliding_window` that is off unless `use_sliding_window` says otherwise.
+# Source: the defaults of transformers' configs.
+_WINDOW_OFF = frozenset(
+    {
+        "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text",
+        "qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_omni_moe_text",
+    }
+)  # fmt: skip
 # Every n-th layer is full where the config does not say. Source: the defaults of transformers' configs.
 _PATTERNS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4}
 

@@ -48,10 +48,11 @@ _W123 = ("w1", "w3", "w2")
 @dataclass(frozen=True, slots=True)
 class Family:
     """Defaults are Llama's. mlp, moe: where a dense and a sparse layer keep their feed forward. expert: names of gate,
-    up and down. router_bias: the name of the bias that only picks experts (`e_score_correction_bias`). o_bias: whether
-    `attention_bias` means the output projection too. head_gate: a gate for each head where the config does not say.
-    joined_qkv, joined_mlp: q, k and v, or gate and up, are one Linear. draft_default: MTP layers where the config has
-    no key for them.
+    up and down; shared_expert: those of the shared one. shared_beside: it stands beside `moe`, not below it.
+    router_scales: a scale of the router's input and one for each expert. router_bias: the name of the bias that only
+    picks experts (`e_score_correction_bias`). o_bias: whether `attention_bias` means the output projection too.
+    head_gate: a gate for each head where the config does not say. joined_qkv, joined_mlp: q, k and v, or gate and up,
+    are one Linear. draft_default: MTP layers where the config has no key for them.
     """
 
     attention: str = "self_attn"
@@ -62,7 +63,10 @@ class Family:
     router: str = "gate"
     router_with_bias: bool = False
     router_bias: str = ""
+    router_scales: bool = False
     shared: str = "shared_experts"
+    shared_expert: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    shared_beside: bool = False
     shared_gate: bool = False
     gated: bool = True
     qk_norm: QkNorm = QkNorm.NONE
@@ -109,8 +113,8 @@ _NEMOTRON_H = Family(
     norms=("norm",), last_norm="norm_f", embedding="embeddings", prefix="backbone.", draft=Draft.NEMOTRON,
 )  # fmt: skip
 _STEP = Family(
-    moe="moe", fused=Fused.SPLIT, router_bias="router_bias", shared="share_expert", qk_norm=QkNorm.HEAD,
-    draft=Draft.STEP,
+    moe="moe", fused=Fused.SPLIT, router_bias="router_bias", shared="share_expert", shared_beside=True,
+    qk_norm=QkNorm.HEAD, draft=Draft.STEP,
 )  # fmt: skip
 
 # Source of each row: transformers' modeling file of that type and its conversion_mapping.py (the names a checkpoint
@@ -152,7 +156,8 @@ _FAMILIES: Mapping[str, Family] = {
     "gemma2": Family(norms=_GEMMA, tied=True),
     "gemma3_text": Family(norms=_GEMMA, qk_norm=QkNorm.HEAD, tied=True),
     "gemma4_text": Family(
-        norms=_GEMMA, qk_norm=QkNorm.HEAD, tied=True, moe="", router="router.proj", fused=Fused.OUT_IN
+        norms=_GEMMA, qk_norm=QkNorm.HEAD, tied=True, moe="", router="router.proj", router_scales=True,
+        fused=Fused.OUT_IN,
     ),
     "gpt_oss": Family(fused=Fused.IN_OUT, router="router", router_with_bias=True, sinks="sinks"),
     "deepseek_v2": Family(draft=Draft.NUMBERED),
@@ -160,7 +165,8 @@ _FAMILIES: Mapping[str, Family] = {
     "deepseek_v32": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
     "deepseek_v4": Family(
-        attention="attn", mlp="ffn", moe="ffn", expert=_W123, router_with_bias=True, norms=("attn_norm", "ffn_norm"),
+        attention="attn", mlp="ffn", moe="ffn", expert=_W123, shared_expert=_W123, router_with_bias=True,
+        norms=("attn_norm", "ffn_norm"),
         embedding="embed", head="head", prefix="", draft=Draft.DEEPSEEK_V4,
     ),
     "glm4_moe": Family(

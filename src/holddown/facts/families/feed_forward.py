@@ -36,9 +36,7 @@ def moe_modules(keys: Keys, family: Family, moe: Moe, split_experts: bool, hashe
     if latent != hidden:
         yield from under(place, _latent(keys, hidden, latent))
     if moe.shared_intermediate_size:
-        # Step keeps its shared expert beside `moe`, not below it
-        outside = family.fused is Fused.SPLIT
-        yield from under("" if outside else place, _shared(keys, family, moe.shared_intermediate_size))
+        yield from under("" if family.shared_beside else place, _shared(keys, family, moe.shared_intermediate_size))
 
 
 def _router(keys: Keys, family: Family, moe: Moe, hashed: bool) -> Iterator[Module]:
@@ -48,7 +46,7 @@ def _router(keys: Keys, family: Family, moe: Moe, hashed: bool) -> Iterator[Modu
         yield bare("gate.tid2eid", keys.size("vocab_size"), moe.num_experts_per_tok, dtype="I32")
     elif family.router_bias and _picks_with_bias(keys):
         yield bare(family.router_bias, experts, dtype="F32")
-    if family.router == "router.proj":  # Gemma 4
+    if family.router_scales:
         yield bare("router.scale", hidden)
         yield bare("router.per_expert_scale", experts)
 
@@ -96,10 +94,8 @@ def _latent(keys: Keys, hidden: int, latent: int) -> Iterator[Module]:
 
 def _shared(keys: Keys, family: Family, width: int) -> Iterator[Module]:
     hidden = keys.size("hidden_size")
-    modules = gated_mlp(family, hidden, width)
-    if family.expert[0] == "w1" and family.attention == "attn":  # DeepSeek V4
-        names = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
-        modules = (replace(module, name=names[module.name]) for module in modules)
+    names = dict(zip(("gate_proj", "up_proj", "down_proj"), family.shared_expert, strict=True))
+    modules = (replace(module, name=names.get(module.name, module.name)) for module in gated_mlp(family, hidden, width))
     yield from under(f"{family.shared}.", modules)
     if family.shared_gate:
         yield linear("shared_expert_gate", 1, hidden)
