@@ -5,9 +5,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
-
-from cattrs import BaseValidationError, Converter, transform_error
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holddown.base.codec import loads
 from holddown.base.errors import UsageError
@@ -17,6 +15,9 @@ from holddown.tables.family import Families, Family
 from holddown.tables.gpu import FabricRow, GpuRow
 from holddown.tables.named import the_row
 from holddown.tables.speed import SpeedTable
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 T = TypeVar("T")
 
@@ -34,20 +35,23 @@ def _exactly(type_: type[T]) -> Any:
     return structure
 
 
-def _converter() -> Converter:
+@cache
+def _converter() -> "Converter":
+    # a tenth of a second that `--help` need not wait for
+    from cattrs import Converter
+
     converter = Converter(forbid_extra_keys=True)
     for type_ in (str, int, float, bool):
         converter.register_structure_hook(type_, _exactly(type_))
     return converter
 
 
-_CONVERTER = _converter()
-
-
 def parse_table(type_: type[T], text: str, where: str) -> T:
     """The table in `text`. where: its file, for messages. Raises: ValueError naming each key that does not fit."""
+    from cattrs import BaseValidationError, transform_error
+
     try:
-        return _CONVERTER.structure(tomllib.loads(text), type_)
+        return _converter().structure(tomllib.loads(text), type_)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{where} is not TOML: {error}") from error
     except BaseValidationError as error:
