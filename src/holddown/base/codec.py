@@ -47,8 +47,10 @@ def _is_union(type_: Any) -> bool:
     return get_origin(type_) in (Union, types.UnionType)
 
 
-def _is_dataclass_union(type_: Any) -> bool:
-    return _is_union(type_) and all(is_dataclass(get_origin(arm) or arm) for arm in get_args(type_))
+def _tagged_arms(type_: Any) -> tuple[Any, ...]:
+    """The arms of a union of dataclasses, beside which there may be None; empty for any other type."""
+    arms = tuple(arm for arm in get_args(type_) if arm is not types.NoneType) if _is_union(type_) else ()
+    return arms if len(arms) > 1 and all(is_dataclass(get_origin(arm) or arm) for arm in arms) else ()
 
 
 def _tag(arm: Any) -> str:
@@ -66,10 +68,10 @@ def _encoder(type_: Any) -> Encoder:
     origin = get_origin(type_)
     if is_dataclass(origin or type_):
         return _dataclass_encoder(type_)
-    if _is_dataclass_union(type_):
-        return _tagged(type_)
+    if tagged := _tagged_arms(type_):
+        return _tagged(tagged)
     if _is_union(type_):
-        arms = [arm for arm in get_args(type_) if arm is not type(None)]
+        arms = [arm for arm in get_args(type_) if arm is not types.NoneType]
         one = _encoder(arms[0]) if len(arms) == 1 else dump
         return lambda value: None if value is None else one(value)
     if origin in (tuple, list, frozenset, set):
@@ -115,10 +117,12 @@ def _bound(hint: Any, known: dict[Any, Any]) -> Any:
     return known.get(hint, hint) if isinstance(hint, TypeVar) else hint
 
 
-def _tagged(union: Any) -> Encoder:
-    arms = {_tag(arm): _encoder(arm) for arm in get_args(union)}
+def _tagged(union: tuple[Any, ...]) -> Encoder:
+    arms = {_tag(arm): _encoder(arm) for arm in union}
 
-    def encode(value: Any) -> dict[str, Any]:
+    def encode(value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
         tag = value.__class__.__name__
         return {"is": tag, **arms[tag](value)}
 
@@ -136,14 +140,17 @@ def _converter() -> "JsonConverter":
     converter = make_converter()
 
     def structure_factory(union: Any) -> Callable[[Any, Any], Any]:
-        arms = {_tag(arm): arm for arm in get_args(union)}
+        arms = {_tag(arm): arm for arm in _tagged_arms(union)}
+        optional = types.NoneType in get_args(union)
 
         def structure(data: Any, _: Any) -> Any:
+            if data is None and optional:
+                return None
             if not isinstance(data, dict) or data.get("is") not in arms:
                 raise ValueError(f'expected an object with "is" one of {", ".join(arms)}')
             return converter.structure(data, arms[data["is"]])
 
         return structure
 
-    converter.register_structure_hook_factory(_is_dataclass_union, structure_factory)
+    converter.register_structure_hook_factory(lambda type_: bool(_tagged_arms(type_)), structure_factory)
     return converter
