@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from holddown.base.evidence import Fact, Unknown, derived
 from holddown.facts.attention import Attention, FullAttention, LinearAttention, Mla, SlidingWindow, SparseMla
 from holddown.facts.gguf_metadata import Metadata
-from holddown.facts.layers import GATED_DELTA_NET, KIMI_DELTA, MAMBA2, merge_attention
+from holddown.facts.layers import merge_attention
 from holddown.facts.model import Moe
+from holddown.facts.recurrent import GATED_DELTA_NET, KIMI_DELTA, MAMBA2
 
 # Every n-th layer sees everything, the others a window, where `sliding_window_pattern` does not say.
 # Source: `set_swa_pattern` in llama.cpp for these architectures.

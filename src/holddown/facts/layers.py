@@ -10,7 +10,6 @@ from holddown.facts.attention import (
     BlockSparse,
     CompressedAttention,
     FullAttention,
-    LinearAttention,
     Mla,
     SlidingWindow,
     SparseMla,
@@ -27,8 +26,7 @@ from holddown.facts.hf_keys import (
     language_part,
 )
 from holddown.facts.model import Moe
-
-GATED_DELTA_NET, KIMI_DELTA, MAMBA2 = "gated_delta_net", "kimi_delta_attention", "mamba2"
+from holddown.facts.recurrent import delta_net, kimi_delta, mamba2
 
 # Keys of layers that this module has no rule for: better no answer than plain attention where there is none.
 _OTHER_KINDS = (
@@ -157,7 +155,7 @@ def _mixer_pattern(keys: Keys) -> str:
 
 def _one_mixer(keys: Keys, kind: str) -> Layer:
     if kind == "M":
-        return Layer(_mamba2(keys))
+        return Layer(mamba2(keys))
     if kind == "*":
         return Layer(_full(keys))
     if kind == "E":
@@ -165,18 +163,6 @@ def _one_mixer(keys: Keys, kind: str) -> Layer:
     if kind == "-":
         return Layer(None, dense_width=keys.size("intermediate_size"))
     raise NotUnderstoodError(f"config.json {keys.prefix}hybrid_override_pattern has {kind!r}")
-
-
-def _mamba2(keys: Keys) -> LinearAttention:
-    """State of one head: (head_dim, ssm_state_size); beside it, the last inputs of the convolution.
-
-    Source: vLLM's MambaStateShapeCalculator.mamba2_state_shape; the state's dtype is `mamba_ssm_cache_dtype`.
-    """
-    heads, dim, state = keys.size("mamba_num_heads"), keys.size("mamba_head_dim"), keys.size("ssm_state_size")
-    convolved = heads * dim + 2 * keys.size("n_groups") * state
-    kept = (keys.size("conv_kernel") - 1) * convolved * 2
-    wide = 2 if keys.text("mamba_ssm_cache_dtype") in ("bfloat16", "float16") else 4
-    return LinearAttention(1, MAMBA2, heads, heads * dim * state * wide + kept)
 
 
 def _searched(keys: Keys, block: Any) -> Layer:
@@ -216,7 +202,7 @@ def _attention_rule(keys: Keys, count: int) -> Callable[[int], Attention]:
     linear = keys.part("linear_attn_config")
     if linear is not None:
         full = linear.items("full_attn_layers")  # counted from 1
-        return lambda number: _unwindowed(keys, number) if number + 1 in full else _kimi_delta(linear)
+        return lambda number: _unwindowed(keys, number) if number + 1 in full else kimi_delta(linear)
     if keys.items("hybrid_layer_pattern"):
         pattern = _as_long(keys, "hybrid_layer_pattern", count)
         return lambda number: _own_window(keys) if pattern[number] else _full(keys)
@@ -229,7 +215,7 @@ def _attention_rule(keys: Keys, count: int) -> Callable[[int], Attention]:
         "deepseek_sparse_attention": lambda number: _unwindowed(keys, number),
         "sliding_attention": lambda number: _windowed(keys, "sliding_window"),
         "chunked_attention": lambda number: _windowed(keys, "attention_chunk_size"),
-        "linear_attention": lambda number: _delta_net(keys),
+        "linear_attention": lambda number: delta_net(keys),
     }
     strange = sorted(set(kinds) - set(makers))
     if strange:
@@ -377,26 +363,3 @@ def _compressed(keys: Keys, number: int) -> CompressedAttention:
     index = keys.size("index_n_heads"), keys.size("index_head_dim"), keys.size("index_topk")
     heads, dim, window = keys.size(*HEADS), keys.size("head_dim"), keys.size("sliding_window")
     return CompressedAttention(1, heads, dim, (ratio,), window, *index)
-
-
-def _delta_net(keys: Keys) -> LinearAttention:
-    """Gated delta net of Qwen3-Next and 3.5: a matrix (key_dim, value_dim) for each value head, and the convolution.
-
-    Source: vLLM's MambaStateShapeCalculator.gated_delta_net_state_shape; `mamba_ssm_dtype` is the matrix's dtype.
-    """
-    key_heads, key_dim = keys.size("linear_num_key_heads"), keys.size("linear_key_head_dim")
-    heads, dim = keys.size("linear_num_value_heads"), keys.size("linear_value_head_dim")
-    convolved = 2 * key_heads * key_dim + heads * dim
-    kept = (keys.size("linear_conv_kernel_dim") - 1) * convolved * 2
-    wide = 4 if keys.text("mamba_ssm_dtype") == "float32" else 2
-    return LinearAttention(1, GATED_DELTA_NET, heads, heads * key_dim * dim * wide + kept)
-
-
-def _kimi_delta(linear: Keys) -> LinearAttention:
-    """Kimi delta attention: a float32 matrix (head_dim, head_dim) a head, and the convolutions of q, k and v.
-
-    Source: vLLM's MambaStateShapeCalculator.kda_state_shape and kda_state_dtype.
-    """
-    heads, dim = linear.size("num_heads"), linear.size("head_dim")
-    kept = (linear.size("short_conv_kernel_size") - 1) * 3 * heads * dim * 2
-    return LinearAttention(1, KIMI_DELTA, heads, heads * dim * dim * 4 + kept)

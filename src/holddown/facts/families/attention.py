@@ -16,7 +16,7 @@ from holddown.facts.attention import (
 from holddown.facts.families.family import Family, QkNorm
 from holddown.facts.families.module import Module, bare, linear, norm, under
 from holddown.facts.hf_keys import Keys
-from holddown.facts.layers import GATED_DELTA_NET, KIMI_DELTA
+from holddown.facts.recurrent import GATED_DELTA_NET, KIMI_DELTA
 
 Plain = FullAttention | SlidingWindow | BlockSparse
 
