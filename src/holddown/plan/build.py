@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown, derived, known_or
+from holddown.base.finding import Finding
 from holddown.facts.engine import version_key
 from holddown.facts.kv_cache import BF16, KvDtype
 from holddown.facts.machine import Gpu
@@ -54,7 +55,7 @@ class Build:
         fit = fit_cpu(self.model, self.site.machine, self.wishes, stored)
         if isinstance(fit, str):
             return (Rejected(self.candidate.engine.ref, fit, "memory.ram"),)
-        return self._completed(fit, kv)
+        return self._completed(fit, kv, "cpu")
 
     def on_gpus(self, gpus: tuple[Gpu, ...]) -> Fit | tuple[Rejected, ...]:
         """The best way to use some of them."""
@@ -88,7 +89,7 @@ class Build:
         fabric = self._fabric(gpus[: len(fit.gpus)])
         hardware = self._hardware(gpus[: len(fit.gpus)])
         rows = hardware.value if isinstance(hardware, Known) else None
-        return self._completed(replace(fit, fabric=fabric, hardware=rows), kv_of(fit.parallelism))
+        return self._completed(replace(fit, fabric=fabric, hardware=rows), kv_of(fit.parallelism), capability)
 
     @property
     def _wish(self) -> Wish:
@@ -99,24 +100,28 @@ class Build:
 
     def _refused(self, capability: str) -> tuple[Rejected, ...]:
         """What no split and no setting of ours can change; what a setting of the user's causes is left to them."""
-        findings = list(build_findings(self.model, self.candidate.facts, capability))
+        findings = [
+            each for each in build_findings(self.model, self.candidate.facts, capability) if not self._lets(each)
+        ]
         # one rank alone has every head and the whole cache: what does not go there goes nowhere
-        if not self._wish.kv_cache_dtype:
-            findings += [each for each in self._kv(capability, Parallelism()).findings if each.blocks]
-        return tuple(
-            Rejected(self.candidate.engine.ref, f"{each.what} ({each.seen})", each.code, do=each.do)
-            for each in findings
-        )
+        if not findings and not self._wish.kv_cache_dtype:
+            findings = [each for each in self._kv(capability, Parallelism()).findings if each.blocks]
+        ref = self.candidate.engine.ref
+        return tuple(Rejected(ref, f"{each.what} ({each.seen})", each.code, do=each.do) for each in findings)
+
+    def _lets(self, finding: Finding) -> bool:
+        return self.wishes.any_architecture and finding.code == "compat.architecture"
 
     def _drafting(self) -> Drafting | None:
         able = self.model.draft_layers and self.candidate.facts.knows_flag("speculative-config")
         decided = any(name.startswith(("speculative-config", "spec-")) for name, _ in self.wishes.settings)
         return speed_table().drafting if able and not decided else None
 
-    def _completed(self, fit: Fit, kv: KvAnswer) -> Fit:
+    def _completed(self, fit: Fit, kv: KvAnswer, capability: str) -> Fit:
         parsers: Parsers = parser_settings(self.model, self.candidate.facts)
         settings = (*((kv.setting,) if kv.setting else ()), *parsers.settings)
-        return replace(fit, settings=settings, findings=(*kv.findings, *parsers.findings))
+        unknown = [each for each in build_findings(self.model, self.candidate.facts, capability) if self._lets(each)]
+        return replace(fit, settings=settings, findings=(*unknown, *kv.findings, *parsers.findings))
 
     def _fabric(self, gpus: Sequence[Gpu]) -> Fact[FabricRow]:
         return self.site.fabric if isinstance(self.site.fabric, Known) else fabric_of(gpus)

@@ -100,7 +100,7 @@ def _quantization(model: ModelFacts, facts: EngineFacts, compute_capability: str
     least = next((each for each in facts.quantization_minimums if each.method == method.value), None)
     if (
         least is not None
-        and compute_capability != "cpu"
+        and compute_capability not in ("", "cpu")  # a driver too old to tell is no reason to refuse
         and _number(compute_capability) < _number(least.compute_capability)
     ):
         what = (

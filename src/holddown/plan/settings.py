@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterator
 
 from holddown.base.evidence import Known, Source, SourceKind, known_or
 from holddown.base.finding import Finding, Severity
-from holddown.base.units import size_text
 from holddown.facts.model import ModelFacts
+from holddown.plan.contradictions import contradiction
 from holddown.plan.fit import Fit
 from holddown.plan.parallelism import SIZE_SETTINGS
 from holddown.plan.plan import Setting
-from holddown.plan.wishes import Candidate, Wishes
+from holddown.plan.wishes import Candidate, Wishes, number_in
 from holddown.tables.load import speed_table
+
+_SEARCHED_AROUND = frozenset({*SIZE_SETTINGS, "max-model-len", "max-num-seqs", "gpu-memory-utilization"})
 
 
 def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> tuple[Setting, ...]:
@@ -26,7 +28,7 @@ def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) ->
 
 def _user(name: str, value: str, instead: Setting | None) -> Setting:
     # what ours would be was worked out around the user's value where that decides the fit
-    decides = name in ("max-model-len", "tensor-parallel-size")
+    decides = name in _SEARCHED_AROUND
     alternative = f"{instead.value}: {instead.because}" if instead and not decides else ""
     return Setting(name, value, "you set it", Source(SourceKind.USER, f"--set {name}={value}"), alternative)
 
@@ -115,9 +117,10 @@ def findings_of(
     findings = [
         finding
         for setting in settings
-        if setting.source.kind is SourceKind.USER and (finding := _contradiction(setting, model, fit))
+        if setting.source.kind is SourceKind.USER and (finding := contradiction(setting, model, fit))
     ]
     findings += _too_slow(fit, wishes)
+    findings += _too_short(settings, wishes)
     if model.remote_code and not any(setting.name == "trust-remote-code" for setting in settings):
         findings.append(_untrusted(model, candidate, wishes))
     return tuple(findings)
@@ -127,7 +130,12 @@ def _too_slow(fit: Fit, wishes: Wishes) -> Iterator[Finding]:
     """What is wanted of the answers' speed, where no way to run it is predicted to reach it."""
     if not isinstance(fit.speed, Known):
         return
-    slo, speed = wishes.workload.slo, fit.speed.value
+    slo, speed, load = wishes.workload.slo, fit.speed.value, wishes.workload
+    served = speed.throughput_tok_s.value / load.output_tokens
+    if load.rate and served < 0.95 * load.rate:
+        what = f"{served:.1f} requests a second are predicted where {load.rate:g} are wanted: a queue grows"
+        more = "more and faster GPUs, or several servers; --json has the alternatives"
+        yield Finding("plan.rate", Severity.WARN, load.name, what, fit.speed.source.where, more)
     rows = (
         ("ttft", "to the first token", slo.ttft_ms, speed.ttft_ms),
         ("tpot", "per token", slo.tpot_ms, speed.tpot_ms),
@@ -142,6 +150,16 @@ def _too_slow(fit: Fit, wishes: Wishes) -> Iterator[Finding]:
                 f"{predicted.low:.0f} to {predicted.high:.0f} ms ({fit.speed.source.where})",
                 "fewer requests at once, shorter prompts, or more and faster GPUs",
             )
+
+
+def _too_short(settings: tuple[Setting, ...], wishes: Wishes) -> Iterator[Finding]:
+    """The context does not hold one request of the workload: the speeds are of requests that would be refused."""
+    asked = wishes.workload.input_tokens + wishes.workload.output_tokens
+    context = next((number_in(each.value) for each in settings if each.name == "max-model-len"), None)
+    if context and context < asked:
+        what = f"a request of the workload {wishes.workload.name} has {asked} tokens, the context {context}"
+        do = "--input-tokens and --output-tokens of what will be asked, or a longer max-model-len"
+        yield Finding("plan.workload", Severity.WARN, wishes.workload.name, what, "--workload, --set max-model-len", do)
 
 
 def _untrusted(model: ModelFacts, candidate: Candidate, wishes: Wishes) -> Finding:
@@ -164,42 +182,3 @@ def _needs_code(model: ModelFacts, candidate: Candidate) -> str:
     if known_or(model.tokenizer, "") != "fast":
         return f"{candidate.engine.ref} has the model's code, and its tokenizer may need the checkpoint's"
     return f"{candidate.engine.ref} has the model's code and the tokenizer is a plain one: it may do without"
-
-
-_COUNTS = (
-    "max-model-len",
-    "tensor-parallel-size",
-    "pipeline-parallel-size",
-    "data-parallel-size",
-    "kv-cache-memory-bytes",
-    "max-num-seqs",
-    "max-num-batched-tokens",
-)
-
-
-def _contradiction(setting: Setting, model: ModelFacts, fit: Fit) -> Finding | None:
-    limit = model.max_position_embeddings
-    value = int(setting.value) if setting.value.isdecimal() else 0
-    if setting.name in _COUNTS and setting.value.lstrip("-").isdecimal() and int(setting.value) < 1:
-        if (setting.name, setting.value) == ("max-model-len", "-1"):
-            return None  # vLLM's word for: as long as fits
-        return _warn(setting, f"{setting.value} is no count", str(setting.source), Severity.BLOCK)
-    if setting.name == "max-model-len" and value and fit.context < value:
-        # on a CPU the KV cache is ours to size, so it is certain; on a GPU the engine's profiling has the last word
-        severity = Severity.WARN if fit.gpus else Severity.BLOCK
-        return _warn(setting, fit.why_context, str(setting.source), severity)
-    if setting.name == "max-model-len" and isinstance(limit, Known) and value > limit.value:
-        return _warn(setting, f"{value} tokens are more than the {limit.value} it was made for", limit.source.where)
-    heads = known_or(model.num_attention_heads, 0)
-    if setting.name == "tensor-parallel-size" and value and heads % value:
-        what = f"{heads} attention heads cannot be split over {value} GPUs; the engine will refuse"
-        return _warn(setting, what, "config.json num_attention_heads", Severity.BLOCK)
-    if setting.name == "kv-cache-memory-bytes" and value > fit.budget.capacity_bytes:
-        return _warn(
-            setting, f"{size_text(value)} are more than is free", f"{size_text(fit.budget.capacity_bytes)} free"
-        )
-    return None
-
-
-def _warn(setting: Setting, what: str, seen: str, severity: Severity = Severity.WARN) -> Finding:
-    return Finding(f"plan.{setting.name}", severity, setting.name, what, seen, f"leave out --set {setting.name}")

@@ -1,5 +1,6 @@
 """What the user asked for, and the builds it can be asked of."""
 
+import re
 from dataclasses import dataclass
 
 from holddown.facts.engine import Engine, EngineFacts
@@ -20,7 +21,8 @@ class Wishes:
     """served_model_name: what clients will call it. engine: `NAME` or `NAME@VERSION`, empty for any.
 
     gpus: indices the user named, None for any that is free. settings: `--set`, in order, names without dashes.
-    workload: what will be asked of it; decides between plans that fit.
+    workload: what will be asked of it; decides between plans that fit. any_architecture: plan also for a build that
+    has no code for the model, and say so.
     """
 
     served_model_name: str
@@ -29,6 +31,7 @@ class Wishes:
     settings: tuple[tuple[str, str], ...] = ()
     workload: Workload = CHAT
     consent: Consent = Consent()
+    any_architecture: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,27 @@ def wished(wishes: Wishes, name: str) -> str:
 
 
 def wished_number(wishes: Wishes, name: str) -> int:
-    """`--set NAME=N`, 0 when it was not given or is no number (vLLM also takes `8k` and `auto`)."""
-    text = wished(wishes, name)
-    return int(text) if text.isdecimal() else 0
+    """`--set NAME=N`, 0 when it was not given or is no number."""
+    return number_in(wished(wishes, name)) or 0
+
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)")
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def number_in(text: str) -> int | None:
+    """`131072`, `128K` (of 1024), `128k` (of 1000), `1.5M`; None for what is no number.
+
+    Source: vLLM engine/arg_utils.py human_readable_int.
+    """
+    match = _NUMBER.fullmatch(text)
+    return int(float(match[1]) * _FACTORS[match[2]]) if match else None
+
+
+def fraction_in(text: str) -> float | None:
+    """A share above 0 and not above 1; None for what is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value <= 1 else None

@@ -86,12 +86,22 @@ def test_a_build_that_cannot_be_imported_is_the_last_choice() -> None:
     assert planned(None, gpu(), candidates=(broken,)).engine == "vllm@0.25.1", "preflight says what is wrong with it"
 
 
-def test_an_architecture_that_no_build_knows_is_no_plan() -> None:
-    """Each build is named with what it lacks."""
+def test_an_architecture_that_no_release_knows_is_planned_and_blocks() -> None:
+    """A newer release or a plug-in may have it: the plan stands, with what stands against it."""
     strange = replace(model(), architectures=replace(model().architectures, value=("NoSuchForCausalLM",)))  # type: ignore[type-var]
     outcome = plan(strange, Site(machine(gpu())), (NEW,), ANY)
+    assert isinstance(outcome, Plan)
+    said = next(each for each in outcome.findings if each.code == "compat.architecture")
+    assert said.severity is Severity.BLOCK
+    assert said.what.startswith("vllm 0.25.1 has no code for NoSuchForCausalLM")
+
+
+def test_an_architecture_that_another_release_knows_is_no_plan() -> None:
+    """The release that has it is named, and how to get it."""
+    other = replace(model(), architectures=replace(model().architectures, value=("KimiK25ForConditionalGeneration",)))  # type: ignore[type-var]
+    outcome = plan(other, Site(machine(gpu())), (NEW,), ANY)
     assert isinstance(outcome, NoPlan)
-    assert outcome.rejected[0].why.startswith("vllm 0.25.1 has no code for NoSuchForCausalLM")
+    assert outcome.do.startswith("holddown engine install vllm@")
 
 
 def test_gguf_needs_a_build_that_reads_it() -> None:
@@ -327,7 +337,7 @@ def test_where_no_build_can_be_asked_the_answer_is_not_that_there_is_none() -> N
     """It is registered, and broken."""
     outcome = plan(model(), Site(machine(gpu())), (), ANY, (Rejected("vllm@0.33.0", "its Python is gone"),))
     assert isinstance(outcome, NoPlan)
-    assert outcome.what.startswith("no engine runs")
+    assert outcome.what.startswith("its Python is gone")
     assert outcome.rejected[0].why == "its Python is gone"
 
 
