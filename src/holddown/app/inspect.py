@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holddown.base.evidence import Fact, Known, Unknown, derived
+from holddown.base.evidence import Fact, Known, Unknown, derived, known_or
 from holddown.base.finding import Finding
 from holddown.facts.kv_cache import BF16, FP8, KvDtype, kv_bytes_per_sequence, kv_bytes_per_token
 from holddown.facts.model import Inspection, ModelFacts
@@ -35,7 +35,8 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """The facts with what follows from them. cache: in the dtype that the checkpoint asks for; caches: in each."""
+    """The facts with what follows from them. cache: in the dtype that the checkpoint asks for, 16 bit where it asks for
+    none; caches: in each that we know."""
 
     model: ModelFacts
     by_component: tuple[Share, ...]
@@ -54,14 +55,13 @@ def inspect(checkpoints: "Checkpoints", path: str) -> Inspected:
 def summed(inspection: Inspection) -> Inspected:
     """The same with the sums that people and scripts ask for."""
     model = inspection.model
-    caches = tuple(_cache(model, dtype) for dtype in (BF16, FP8))
-    quantised = isinstance(model.kv_cache_quantization, Known) and "fp8" in model.kv_cache_quantization.value
+    caches = _cache(model, BF16), _cache(model, FP8)
     return Inspected(
         model,
         _components(model.weights),
         tuple(Share(part.dtype, part.size_bytes) for part in model.by_dtype),
         _formats(model.weights),
-        caches[quantised],
+        _asked_for(model, *caches),
         caches,
         inspection.findings,
     )
@@ -83,6 +83,16 @@ def _formats(groups: Iterable[WeightGroup]) -> tuple[Share, ...]:
     for group in groups:
         sums[group.format] = sums.get(group.format, 0) + group.size_bytes
     return tuple(Share(name, size) for name, size in sorted(sums.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _asked_for(model: ModelFacts, plain: Cache, fp8: Cache) -> Cache:
+    asked = known_or(model.kv_cache_quantization, "none")
+    if asked == "none":
+        return plain
+    if asked.startswith("fp8"):
+        return fp8
+    why = Unknown(f"holddown has no rule for what a KV cache in {asked[:40]} takes")
+    return Cache(asked, why, why)
 
 
 def _cache(model: ModelFacts, dtype: KvDtype) -> Cache:
