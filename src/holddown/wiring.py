@@ -118,6 +118,11 @@ def store() -> ports.Store:
     return SqliteStore(paths().state / "records.sqlite")
 
 
+def existing_store() -> ports.Store | None:
+    """The record store where there is one: a look makes none."""
+    return store() if (paths().state / "records.sqlite").exists() else None
+
+
 def processes() -> LocalProcesses:
     from holddown.edges.process.local import LocalProcesses
 

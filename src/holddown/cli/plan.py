@@ -64,13 +64,16 @@ def command(ctx: click.Context, /, **words: Any) -> None:
         settings=settings,
         workload=workload,
     )
-    planned = plan(path, site, wishes, wiring.plan_doors(_quiet), wiring.store().trusted())
+    records = wiring.existing_store() if site.here else None
+    planned = plan(path, site, wishes, wiring.plan_doors(_quiet), records.trusted() if records else ())
     if isinstance(planned, NoPlan):
         answer(plan_document(planned), no_plan_text(planned), as_json=as_json)
         ctx.exit(1)
     spec = planned.command(Binding())
     document = plan_document(replace(planned.plan, findings=planned.findings), spec)
-    texts = (plan_text(planned.plan, spec), findings_text(planned.findings))
+    texts = [plan_text(planned.plan, spec), findings_text(planned.findings)]
+    if blocking(planned.findings):
+        texts.reverse()  # what forbids it comes before a command that could be pasted
     answer(document, "\n\n".join(filter(None, texts)), as_json=as_json)
     if blocking(planned.findings):
         ctx.exit(1)
@@ -93,7 +96,8 @@ def _site(node_file: str | None, gpus: str | None, fabric: str | None) -> tuple[
         between = _between(fabric, row) if fabric else usual
         return Site(named_machine(count, row, between.value), fabric=between, here=False), None
     machine = _snapshot(node_file) if node_file else wiring.host().facts()
-    records = () if node_file else wiring.store().all()
+    store = None if node_file else wiring.existing_store()
+    records = store.all() if store else ()
     claims = gpu_claims(each for each in records if not each.status.state.over)
     site = Site(machine, claims, here=node_file is None, calibrations=calibrations(records))
     if fabric is not None:

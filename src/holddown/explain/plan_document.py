@@ -43,6 +43,7 @@ def _plan(plan: Plan, spec: LaunchSpec | None) -> dict[str, Any]:
         "env": {each.name: each.value for each in env},
         "env_because": {each.name: each.because for each in env},
         "argv": list(spec.argv) if spec else [],
+        "attention_backends": list(plan.attention_backends),
         "memory": _memory(plan),
         "workload": dump(plan.workload),
         "speed": dump(plan.speed.value) if isinstance(plan.speed, Known) else None,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from holddown.base.evidence import Known
 from holddown.base.units import count_text, size_text
 from holddown.explain.drawing import columns, stacked, wrapped
-from holddown.facts.workload import Workload
 from holddown.launch.spec import EnvVar, LaunchSpec
 from holddown.plan.estimate import Estimate
 from holddown.plan.memory import MemoryBudget
@@ -46,6 +45,7 @@ def _head(plan: Plan, spec: LaunchSpec) -> list[str]:
         *wrapped("engine    ", f"{plan.engine}: {plan.engine_because}"),
         *wrapped("on        ", where + why),
         f"address   {spec.base_url}/v1" + (", with an API key" if spec.secrets else ""),
+        *([f"attention {', '.join(plan.attention_backends)}"] if plan.attention_backends else []),
         *_speed(plan),
     ]
 
@@ -57,7 +57,7 @@ def _speed(plan: Plan) -> Iterator[str]:
     speed, load = plan.speed.value, plan.workload
     yield (
         f"speed     one user {_band(speed.single_stream_tok_s)} tok/s; "
-        f"{_users(load)} {_band(speed.throughput_tok_s)} tok/s"
+        f"{load.users_text} {_band(speed.throughput_tok_s)} tok/s"
     )
     yield (
         f"          {load.name}: {load.input_tokens} tokens in, {load.output_tokens} out; first token after "
@@ -65,12 +65,6 @@ def _speed(plan: Plan) -> Iterator[str]:
     )
     shares = ", ".join(f"{share.fraction:.0%} {share.name.replace('_', ' ')}" for share in speed.dominated_by[:4])
     yield f"          a decode step is {shares}"
-
-
-def _users(load: Workload) -> str:
-    if load.rate:
-        return f"{load.rate:g} requests/s"
-    return f"{load.concurrency} users" if load.concurrency else "as many users as fit"
 
 
 def _band(estimate: Estimate) -> str:

@@ -25,6 +25,15 @@ class Workload:
     rate: float = 0.0
     slo: Slo = Slo()
 
+    @property
+    def users_text(self) -> str:
+        """`32 users`, `one user`, `4 requests a second`, `as many users as fit`."""
+        if self.rate:
+            return f"{self.rate:g} requests a second"
+        if self.concurrency == 1:
+            return "one user"
+        return f"{self.concurrency} users" if self.concurrency else "as many users as fit"
+
 
 CHAT = Workload("chat", 1024, 512, 32)
 AGENT = Workload("agent", 16384, 1024, 8)

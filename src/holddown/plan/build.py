@@ -26,7 +26,7 @@ from holddown.plan.rig import Hardware, named_rig
 from holddown.plan.search import SpeedOf
 from holddown.plan.site import Site
 from holddown.plan.speed import predict
-from holddown.plan.wishes import Candidate, Wishes, wished
+from holddown.plan.wishes import Candidate, Wishes, offloaded_bytes, wished
 from holddown.plan.work import model_work
 from holddown.tables.gpu import FabricRow
 from holddown.tables.load import gpu_rows, speed_table
@@ -121,6 +121,8 @@ class Build:
         parsers: Parsers = parser_settings(self.model, self.candidate.facts)
         settings = (*((kv.setting,) if kv.setting else ()), *parsers.settings)
         unknown = [each for each in build_findings(self.model, self.candidate.facts, capability) if self._lets(each)]
+        backends = tuple(dict.fromkeys(kv.chosen.backends)) if kv.chosen else ()
+        fit = replace(fit, attention_backends=backends)
         return replace(fit, settings=settings, findings=(*unknown, *kv.findings, *parsers.findings))
 
     def _fabric(self, gpus: Sequence[Gpu]) -> Fact[FabricRow]:
@@ -149,6 +151,10 @@ class Build:
             hardware: Fact[Hardware] = hardware_of(option.parallelism.world_size)
             if isinstance(work, Unknown):
                 return work
+            if offloaded_bytes(self.wishes):
+                return Unknown(
+                    "weights in RAM are read over PCIe at every step, which the model of speed does not know"
+                )
             if isinstance(hardware, Unknown):
                 return hardware
             speed = predict(

@@ -180,6 +180,7 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         parallelism_because=fit.why_parallel,
         speed=fit.speed,
         hardware=fit.hardware,
+        attention_backends=fit.attention_backends,
         workload=wishes.workload,
         alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,

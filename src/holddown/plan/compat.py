@@ -7,6 +7,7 @@ may be called for every candidate. Beside it: `plan/build_fit.py` `build_finding
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from holddown.base.evidence import Known, Source, SourceKind, Unknown, known_or
 from holddown.base.finding import Finding, Severity
@@ -262,6 +263,8 @@ class _Question:
         if taken is not None:
             return KvAnswer(taken, None, choices, refusals, ())
         refused = next((each for each in refusals if each.dtype == dtype), None)
+        if refused is None and self.facts.kv_cache_dtypes and dtype not in self.facts.kv_cache_dtypes:
+            return KvAnswer(None, None, choices, refusals, (self._no_such(dtype),))
         if refused is None:
             return self._unasked(f"how many bytes a KV cache of {dtype} takes is not known")
         works = [each.dtype for each in choices]
@@ -276,6 +279,15 @@ class _Question:
             command,
         )
         return KvAnswer(None, None, choices, refusals, (finding,))
+
+    def _no_such(self, dtype: str) -> Finding:
+        known = self.facts.kv_cache_dtypes
+        near = get_close_matches(dtype, known, n=1) or ["auto"]
+        what = f"{self._build} has no KV cache dtype {dtype}"
+        command = f"--set kv-cache-dtype={near[0]}"
+        return Finding(
+            "compat.kv-cache-dtype", Severity.BLOCK, "kv-cache-dtype", what, f"it has {', '.join(known)}", command
+        )
 
     def _asked_where(self) -> str:
         asked = self.model.kv_cache_quantization

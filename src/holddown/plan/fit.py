@@ -18,7 +18,7 @@ from holddown.plan.plan import Alternative, KvCache, Rejected, Setting
 from holddown.plan.rig import Hardware
 from holddown.plan.room import SHORTEST_CONTEXT, Cache, cache_of, context_in, wanted_context
 from holddown.plan.search import Found, LimitsOf, SpeedOf, Variations, search
-from holddown.plan.wishes import Wishes, fraction_in, wished, wished_number
+from holddown.plan.wishes import Wishes, fraction_in, offloaded_bytes, wished, wished_number
 from holddown.tables.gpu import FabricRow
 from holddown.tables.speed import Drafting
 
@@ -65,6 +65,7 @@ class Fit:
     speed: Fact[Speed] = _NO_CPU_SPEED
     alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    attention_backends: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     findings: tuple[Finding, ...] = ()
     why_seqs: str = ""
@@ -224,6 +225,7 @@ def _loaded(wishes: Wishes) -> Loaded:
         draft=bool(wished(wishes, "speculative-config")),
         vision=wished(wishes, "language-model-only") != "true",
         vision_copies=wished(wishes, "mm-encoder-tp-mode") == "data",
+        offload_bytes=offloaded_bytes(wishes),
     )
 
 

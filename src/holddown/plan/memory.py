@@ -91,11 +91,13 @@ class MemoryBudget:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What of the checkpoint is loaded: draft layers only for speculative decoding, the vision tower unless it is
-    switched off. vision_copies: every rank holds the whole tower (`--mm-encoder-tp-mode data`)."""
+    switched off. vision_copies: every rank holds the whole tower (`--mm-encoder-tp-mode data`). offload_bytes: of each
+    rank's weights, kept in RAM (`--cpu-offload-gb`)."""
 
     draft: bool = False
     vision: bool = True
     vision_copies: bool = False
+    offload_bytes: int = 0
 
 
 def rank_weights(model: ModelFacts, split: Parallelism, stage: int, loaded: Loaded) -> tuple[ComponentBytes, ...]:

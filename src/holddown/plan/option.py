@@ -124,7 +124,7 @@ def possible_share(gpu: Gpu, share: float) -> float:
 
 def _budget(terms: Terms, split: Parallelism, stage: int, batch: Batch, gpu: Gpu, capacity: int) -> MemoryBudget:
     weights = rank_weights(terms.model, split, stage, terms.loaded)
-    weights_bytes = sum(each.size_bytes for each in weights)
+    weights_bytes = max(0, sum(each.size_bytes for each in weights) - terms.loaded.offload_bytes)
     activation = activation_bytes(terms.model, split, batch, terms.second_runner)
     graphs = graph_bytes(terms.model, split, batch)
     context, non_torch = context_bytes(terms.model, split), non_torch_bytes(split)

@@ -93,7 +93,8 @@ _NOT_PREDICTED = Unknown("no prediction was asked for")
 class Plan:
     """What will run. engine: its ref, `name@version`. gpus: indices, empty on a CPU build.
 
-    hardware: what the prediction rests on, None where there is none. budget: of the fullest device; per_gpu: of each,
+    hardware: what the prediction rests on, None where there is none. attention_backends: that the build will take, by
+    its own order; empty where it was not asked. budget: of the fullest device; per_gpu: of each,
     in the order of `gpus`. load_bytes: what must be read from disk before the first token; deadlines and estimates
     rest on it.
     """
@@ -116,6 +117,7 @@ class Plan:
     parallelism_because: str = ""
     speed: Fact[Speed] = _NOT_PREDICTED
     hardware: Hardware | None = None
+    attention_backends: tuple[str, ...] = ()
     workload: Workload = CHAT
     alternatives: tuple[Alternative, ...] = ()
 

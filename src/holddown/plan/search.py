@@ -194,7 +194,7 @@ def _whole(terms: Terms, at: Option) -> bool:
 def _worth_its_gpus(terms: Terms, meeting: Sequence[Scored]) -> tuple[Scored, str]:
     counts = sorted({each.option.parallelism.world_size for each in meeting})
     leaders = [_fastest([each for each in meeting if each.option.parallelism.world_size == count]) for count in counts]
-    best, because = leaders[0], f"the fewest GPUs that hold {_asked_text(terms)}"
+    best, because = leaders[0], f"{_among(meeting, counts[0])} that hold {_asked_text(terms)}"
     for leader in leaders[1:]:
         doublings = math.log2(leader.option.parallelism.world_size / best.option.parallelism.world_size)
         if best.throughput and leader.throughput / best.throughput >= _WORTH**doublings:
@@ -204,6 +204,12 @@ def _worth_its_gpus(terms: Terms, meeting: Sequence[Scored]) -> tuple[Scored, st
     return best, because
 
 
+def _among(meeting: Sequence[Scored], count: int) -> str:
+    """The fewest GPUs, or, where several ways use as few, the plainest of them."""
+    as_few = sum(each.option.parallelism.world_size == count for each in meeting)
+    return "the fewest GPUs" if as_few == 1 else f"the plainest of the fast ways on {count}, the fewest GPUs"
+
+
 def _fastest(among: Sequence[Scored]) -> Scored:
     """The plainest of those as fast as the fastest; `among` is in the order of plainness."""
     most = max(each.throughput for each in among)
@@ -211,13 +217,12 @@ def _fastest(among: Sequence[Scored]) -> Scored:
 
 
 def _asked_text(terms: Terms) -> str:
-    users = terms.workload.concurrency
     text = "the weights and one sequence of the whole context"
-    return f"{text}, or {users} users at once" if users else text
+    return f"{text}, or {terms.workload.users_text}" if terms.workload.concurrency else text
 
 
 def _at(terms: Terms) -> str:
-    return f"at {terms.workload.concurrency} users" if terms.workload.concurrency else "with as many as fit"
+    return f"at {terms.workload.users_text}"
 
 
 def _not_best(terms: Terms, other: Scored, best: Scored) -> Rejected:

@@ -52,6 +52,11 @@ def wished_number(wishes: Wishes, name: str) -> int:
     return number_in(wished(wishes, name)) or 0
 
 
+def offloaded_bytes(wishes: Wishes) -> int:
+    """Of each GPU's weights, kept in RAM: `--set cpu-offload-gb=N`, in GiB as vLLM takes it."""
+    return int(float(wished_number(wishes, "cpu-offload-gb")) * 2**30)
+
+
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)")
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 

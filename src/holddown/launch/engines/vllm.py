@@ -185,7 +185,7 @@ def _refused(setting: Setting, facts: EngineFacts) -> Iterator[Finding]:
             Severity.BLOCK,
             bare,
             f"{facts.kind} {facts.version} does not take {setting.value!r} for --{bare}",
-            seen=f"its choices: {', '.join(flag.choices)} ({facts.package_dir})",
+            seen=f"its choices: {', '.join(flag.choices)}" + (f" ({facts.package_dir})" if facts.package_dir else ""),
             do=_say_set(setting, bare, _nearest(setting.value, flag.choices)),
         )
 
@@ -201,7 +201,7 @@ def _unknown(bare: str, setting: Setting, facts: EngineFacts) -> Finding:
     if gone is not None:
         seen, do = gone.source, f"use {gone.instead}"
     else:
-        seen = f"its parser has {len(facts.flags)} options ({facts.package_dir})"
+        seen = f"its parser has {len(facts.flags)} options" + (f" ({facts.package_dir})" if facts.package_dir else "")
         do = " or ".join(f"--set {name}={setting.value}" for name in near) or "leave it out"
     if setting.source.kind is not SourceKind.USER:
         seen = f"{seen}; set by {setting.source}"
