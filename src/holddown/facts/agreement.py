@@ -7,6 +7,7 @@ one in 2**60. Where the sums differ, or the index was written in another way, th
 Hashes are Python's own: they are good in one process and its forks.
 """
 
+from array import array
 from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,10 +21,12 @@ class Names(Iterable[str], Sized, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NameMarks:
-    """Of one shard: how many lines the index should have for it, and the sum of their hashes. sound: it can be told."""
+    """Of one shard: how many lines the index should have for it, and the sum of their hashes. names: the hash of each
+    tensor's name, as 64-bit words. sound: it can be told."""
 
     count: int
     lines: int
+    names: bytes = b""
     sound: bool = True
 
 
@@ -40,27 +43,23 @@ def marks_of(names: Names, shard: str, *, escaped: bool) -> NameMarks:
         return NameMarks(0, 0)
     between = f'": "{shard}"\n    "'
     lines = f'    "{between.join(names)}": "{shard}"'.encode("utf-8", "surrogatepass").split(b"\n")
-    return NameMarks(len(names), sum(map(hash, lines)))
+    return NameMarks(len(names), sum(map(hash, lines)), array("q", map(hash, names)).tobytes())
 
 
 @dataclass(frozen=True, slots=True)
 class IndexMarks:
-    """Of an index: how many lines it has, the sum of their hashes, and whether no name stands in two of them."""
+    """Of an index: how many lines it has, and the sum of their hashes."""
 
     count: int
     lines: int
-    distinct: bool
 
 
-def index_marks(index: bytes, shard_names: Iterable[str]) -> IndexMarks | None:
-    """shard_names: those that it should name. None where it takes the names to tell."""
-    lengths = {len(name.encode("utf-8", "surrogateescape")) for name in shard_names}
-    if len(lengths) != 1 or b"\\" in index:
+def index_marks(index: bytes) -> IndexMarks | None:
+    """None where it takes the names to tell."""
+    if b"\\" in index:
         return None
     lines = _lines(index)
-    # what follows a name is of one length in all lines, so names are compared without taking lines apart
-    after = len(b'": ""') + lengths.pop()
-    return IndexMarks(len(lines), sum(map(hash, lines)), len({line[:-after] for line in lines}) == len(lines))
+    return IndexMarks(len(lines), sum(map(hash, lines)))
 
 
 def agree(index: IndexMarks | None, shards: Iterable[NameMarks]) -> bool:
@@ -71,10 +70,11 @@ def agree(index: IndexMarks | None, shards: Iterable[NameMarks]) -> bool:
     marks = tuple(shards)
     return (
         index is not None
-        and index.distinct
         and all(shard.sound for shard in marks)
         and index.count == sum(shard.count for shard in marks)
         and index.lines == sum(shard.lines for shard in marks)
+        # the index then has the headers' lines, so a name stands twice in both or in neither
+        and len(set[int]().union(*(memoryview(shard.names).cast("q") for shard in marks))) == index.count
     )
 
 
