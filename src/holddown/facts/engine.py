@@ -1,6 +1,7 @@
 """What an installed engine is and takes, read from its own files."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
@@ -33,12 +34,51 @@ class Engine:
         return f"{self.name}@{self.version}"
 
 
+class Takes(StrEnum):
+    """What an option wants after its name."""
+
+    NOTHING = "nothing"
+    TEXT = "text"
+    INTEGER = "integer"
+    SIZE = "size"
+    """A whole number that may be written `8k`, `1M` or `2Ki`, or a word of its own such as `auto`."""
+    NUMBER = "number"
+    JSON = "json"
+    UNKNOWN = "unknown"
+    """Not read: anything may be right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One command-line option as the engine's own parser names it, with its choices where they are literal."""
+    """One command-line option as the engine's own parser names it.
+
+    name: its first long name, `--max-model-len`. choices: where they are literal; `("true",)` for a switch that can
+    only be turned on, `("true", "false")` for one with a `--no-` twin. takes: of each value. several: one or more
+    values follow. optional: the value may be left out (`nargs="?"`). default: as it would be typed, `None` as a word
+    where it is none; None where it is worked out at start. aliases: its other names, long and short. deprecated: what
+    the engine says of it, or `deprecated`; empty where it is not.
+    """
 
     name: str
     choices: tuple[str, ...] = ()
+    takes: Takes = Takes.UNKNOWN
+    several: bool = False
+    optional: bool = False
+    default: str | None = None
+    aliases: tuple[str, ...] = ()
+    deprecated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentVariable:
+    """A variable that the engine reads. default: as it would be typed, empty where it is none or worked out.
+
+    deprecated: as `Flag` has it.
+    """
+
+    name: str
+    default: str = ""
+    deprecated: str = ""
 
 
 _NOT_READ = Unknown("not read from this build")
@@ -76,6 +116,7 @@ class EngineFacts:
     gone_architectures: those that earlier versions had. without_pipeline: architectures whose code cannot be split
     into pipeline stages. kv_quantization_followed: quantisation tools whose wish for the KV cache it follows when the
     dtype is `auto`. kv_flag_wins: an explicit `--kv-cache-dtype` beats what a compressed-tensors checkpoint asks for.
+    environment: variables that it reads. distribution: what the package index calls it, or empty.
     """
 
     version: str
@@ -100,6 +141,8 @@ class EngineFacts:
     without_pipeline: Fact[tuple[str, ...]] = _NOT_READ
     kv_quantization_followed: tuple[str, ...] = ()
     kv_flag_wins: bool = True
+    environment: tuple[EnvironmentVariable, ...] = ()
+    distribution: str = ""
 
     def knows_flag(self, name: str) -> bool:
         """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""
