@@ -62,6 +62,7 @@ def record(wheel: Path, version: str, folder: Path, into: Path) -> Path:
         import_error="",
         flags=(),
         architectures=(),
+        distribution=KIND,
     )
     source = f"{wheel.name} from PyPI, sha256 {digest(wheel)}"
     into.mkdir(exist_ok=True)

@@ -12,7 +12,7 @@ from holddown.base.codec import loads
 from holddown.base.errors import EngineError
 from holddown.base.evidence import Known, Unknown
 from holddown.edges.probes.vllm_package import with_package
-from holddown.facts.engine import MinimumCapability
+from holddown.facts.engine import EnvironmentVariable, Flag, MinimumCapability, Takes
 from holddown.tables.engine import RecordedBuild
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -23,12 +23,14 @@ FILES = {
     "engine/arg_utils.py": (
         "class EngineArgs:\n    def add_cli_args(parser):\n        kw = get_kwargs(CacheConfig)\n"
         '        parser.add_argument("--kv-cache-dtype", **kw["cache_dtype"])\n'
+        '        parser.add_argument("--gpu-memory-utilization", **kw["gpu_memory_utilization"])\n'
     ),
     "config/cache.py": (
         'CacheDType = Literal["auto", "bfloat16", "fp8"]\n'
         "class CacheConfig:\n    cache_dtype: CacheDType = 'auto'\n"
         "    gpu_memory_utilization: float = Field(default=0.92)\n"
     ),
+    "envs.py": 'environment_variables = {"VLLM_A": lambda: int(os.getenv("VLLM_A", "1"))}\n',
     "model_executor/models/registry.py": '_MODELS = {"LlamaForCausalLM": ("llama", "LlamaForCausalLM")}\n',
     "model_executor/models/llama.py": "class LlamaForCausalLM(nn.Module):\n    pass\n",
     "model_executor/layers/quantization/__init__.py": (
@@ -71,7 +73,11 @@ def test_everything_that_files_say_is_read(package: Path) -> None:
     """From a package as small as it can be."""
     found = with_package(BARE, package)
 
-    assert [(flag.name, flag.choices) for flag in found.flags] == [("--kv-cache-dtype", ("auto", "bfloat16", "fp8"))]
+    assert found.flags == (
+        Flag("--gpu-memory-utilization", takes=Takes.NUMBER, default="0.92"),
+        Flag("--kv-cache-dtype", ("auto", "bfloat16", "fp8"), Takes.TEXT, default="auto"),
+    )
+    assert found.environment == (EnvironmentVariable("VLLM_A", "1"),)
     assert found.architectures == ("LlamaForCausalLM",)
     assert found.quantization_methods == ("fp8",)
     assert found.quantization_minimums == (MinimumCapability("fp8", "7.5"),)

@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 from holddown.base.errors import EngineError
 from holddown.facts.engine import version_key
 from holddown.facts.engine_locate import Located, located
-from holddown.facts.engine_source import SourceFile, read_architectures, read_flags
+from holddown.facts.python_source import SourceFile, tree_of
+from holddown.facts.registry_source import read_architectures
+from holddown.facts.vllm_environment import read_environment
+from holddown.facts.vllm_flags import read_flags
 from holddown.launch.engines.vllm import phase
 from holddown.launch.phases import PhaseSeen
 
@@ -35,8 +38,10 @@ def test_any_output_is_an_answer_or_none(output: str) -> None:
 def test_any_text_is_source_or_an_obstacle(text: str) -> None:
     """A damaged file of an engine is an EngineError, never a crash of ours."""
     try:
-        read_flags([SourceFile("a", text)], [SourceFile("b", text)])
-        read_architectures(SourceFile("c", text))
+        tree = tree_of(SourceFile("a", text))
+        read_flags([tree], [tree], lambda name: tree)
+        read_architectures(tree)
+        read_environment(tree)
     except EngineError as error:
         assert error.code == "engine.source"
 
@@ -46,7 +51,7 @@ def test_every_declared_option_is_read_once(names: list[str]) -> None:
     """As many options as the parser adds, sorted."""
     lines = [f'p.add_argument("--{name}")' for name in names] * 2
 
-    flags = read_flags([SourceFile("a", "\n".join(lines))], [])
+    flags = read_flags([tree_of(SourceFile("a", "\n".join(lines)))], [], lambda name: None)
 
     assert [flag.name for flag in flags] == sorted(f"--{name}" for name in names)
 

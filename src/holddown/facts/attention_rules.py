@@ -98,6 +98,7 @@ class Asked:
         self._source = source
         self._owner = owner
         self.unread: list[str] = []
+        self._anywhere: dict[tuple[object, ...], Any] = {}
         self._kind = (self.yes("9.0", "is_mla"), self.yes("9.0", "is_sparse"))
 
     def _evaluator(self, capability: str) -> Evaluator:
@@ -105,13 +106,24 @@ class Asked:
 
     def yes(self, capability: str, method: str, *arguments: object, missing: bool = False) -> bool:
         """What a method that answers yes or no answers. missing: what its absence means."""
-        value = self._evaluator(capability).ask(self._owner, method, *arguments)
+        value = self._answer(capability, method, arguments)
         if isinstance(value, Opaque) and value.text == f"{self._owner.node.name}.{method}":
             return missing
         if unknown(value):
             self.unread.append(f"{method}: {getattr(value, 'text', value)}")
             return False
         return bool(value)
+
+    def _answer(self, capability: str, method: str, arguments: tuple[object, ...]) -> Any:
+        """Most methods do not look at the capability: what they answer for one, they answer for all."""
+        key = (method, *arguments)
+        if key in self._anywhere:
+            return self._anywhere[key]
+        evaluator = self._evaluator(capability)
+        value = evaluator.ask(self._owner, method, *arguments)
+        if not evaluator.looked and not any(isinstance(each, Capability) for each in arguments):
+            self._anywhere[key] = value
+        return value
 
     def kv(self, capabilities: Sequence[str], dtypes: Sequence[str]) -> tuple[KvSupport, ...]:
         rows: dict[tuple[str, ...], list[str]] = {}

@@ -6,7 +6,7 @@ Source: vLLM 0.16.0 to 0.33.0 `v1/attention/backends/registry.py` (names and cla
 """
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
 
@@ -19,11 +19,10 @@ from holddown.facts.attention_backends import (
     BackendOrder,
 )
 from holddown.facts.attention_rules import ASSUMED, CAPABILITIES, GPUS, Asked
+from holddown.facts.python_source import ReadModule
 from holddown.facts.static_modules import Source
 from holddown.facts.static_python import Evaluator
 from holddown.facts.static_values import Class, Function
-
-ReadModule = Callable[[str], ast.Module | None]
 
 _REGISTRY = "vllm.v1.attention.backends.registry"
 _PLATFORM = "vllm.platforms.cuda"

@@ -68,6 +68,17 @@ class Flag:
     aliases: tuple[str, ...] = ()
     deprecated: str = ""
 
+    def allows(self, value: str) -> bool:
+        """Whether a value is among the choices, where there are some. A switch is turned off by leaving it out.
+
+        An option that is read by a function of the engine's own takes them in any case and with either dash: vLLM's
+        `--moe-backend Flashinfer-Cutlass`.
+        """
+        if self.takes is Takes.UNKNOWN:
+            value = value.lower().replace("-", "_")
+        off = value == "false" and self.choices == ("true",)
+        return not self.choices or off or value in self.choices
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
@@ -144,10 +155,17 @@ class EngineFacts:
     environment: tuple[EnvironmentVariable, ...] = ()
     distribution: str = ""
 
+    def flag(self, name: str) -> Flag | None:
+        """By any of its names: `--max-model-len` and `max_model_len` are one to vLLM's parser, so they are to us."""
+        wanted = _bare(name)
+        return next((each for each in self.flags if wanted in map(_bare, (each.name, *each.aliases))), None)
+
     def knows_flag(self, name: str) -> bool:
-        """`--max-model-len` and `max_model_len` are one flag to vLLM's parser, so they are to us."""
-        wanted = name.lstrip("-").replace("_", "-")
-        return any(flag.name.lstrip("-").replace("_", "-") == wanted for flag in self.flags)
+        return self.flag(name) is not None
+
+
+def _bare(name: str) -> str:
+    return name.lstrip("-").replace("_", "-")
 
 
 @lru_cache(maxsize=256)

@@ -9,12 +9,28 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
+from holddown.facts.config_types import choices_of, types_of
 from holddown.facts.engine import GoneArchitecture, MinimumCapability
 from holddown.facts.static_modules import Source
 from holddown.facts.static_python import Evaluator
 from holddown.facts.static_values import Capability, Class, Function
 
 _QUANTIZATION = "vllm.model_executor.layers.quantization"
+
+
+def read_architectures(registry: ast.Module) -> tuple[str, ...]:
+    """Names from config.json that the registry maps to a (module, class) pair, sorted.
+
+    Tables of removed or plugin-only models map to a version or an address, not to a pair, and so do not count.
+    """
+    return tuple(sorted({name for name, _ in _registry(registry)}))
+
+
+def read_words(tree: ast.Module, name: str) -> tuple[str, ...]:
+    """The words of `name = Literal[...]`, in their order; none where the module has no such name."""
+    types = types_of([tree])
+    words = types.aliases.get(name)
+    return choices_of(words, types) if words is not None else ()
 
 
 def read_dict_keys(tree: ast.Module, name: str) -> tuple[str, ...]:

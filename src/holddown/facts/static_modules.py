@@ -17,6 +17,7 @@ class Source:
     _names: dict[str, dict[str, ast.stmt]] = field(default_factory=dict)
     _found: dict[tuple[str, str], Value] = field(default_factory=dict)
     _lines: dict[tuple[str, str], tuple[Class, ...]] = field(default_factory=dict)
+    _members: dict[tuple[str, str], Mapping[str, ast.FunctionDef | ast.expr]] = field(default_factory=dict)
 
     def names(self, module: str) -> Mapping[str, ast.stmt]:
         """What each name of a module is bound by, last one first served; also inside of `if` and `try`."""
@@ -71,17 +72,33 @@ class Source:
     def member(self, owner: Class, name: str, bound: Class) -> Value:
         """A method (bound) or the expression that a class attribute is set to; Opaque where there is none."""
         for each in self.bases(owner):
-            for item in each.node.body:
-                match item:
-                    case ast.FunctionDef(name=found) if found == name:
-                        return Function(each.module, item, each, bound)
-                    case ast.AnnAssign(target=ast.Name(id=found), value=ast.expr() as value) if found == name:
-                        return each.module, value
-                    case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
-                        return each.module, value
-                    case _:
-                        pass
+            match self._members_of(each).get(name):
+                case ast.FunctionDef() as function:
+                    return Function(each.module, function, each, bound)
+                case ast.expr() as value:
+                    return each.module, value
+                case _:
+                    pass
         return Opaque(f"{owner.node.name}.{name}")
+
+    def _members_of(self, owner: Class) -> Mapping[str, ast.FunctionDef | ast.expr]:
+        key = (owner.module, owner.node.name)
+        if key not in self._members:
+            self._members[key] = dict(_members(owner.node))
+        return self._members[key]
+
+
+def _members(owner: ast.ClassDef) -> Iterator[tuple[str, ast.FunctionDef | ast.expr]]:
+    for item in reversed(owner.body):  # the first of a name is the one that counts: overloads and setters follow it
+        match item:
+            case ast.FunctionDef(name=name):
+                yield name, item
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case _:
+                pass
 
 
 def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:

@@ -39,12 +39,14 @@ class Evaluator:
     """Evaluates under one capability. assumed: what a name is, or what calling it gives, in place of its code.
 
     guards: what `if ...: return "reason"` of the outermost function could not be decided, filled by `call`.
+    looked: whether the answer may depend on the capability: something that is told it was called.
     """
 
     source: Source
     capability: Capability
     assumed: Mapping[str, Value]
     guards: list[Guard] = field(default_factory=list)
+    looked: bool = False
     _depth: int = 0
     _steps: int = 0
 
@@ -299,6 +301,7 @@ class Evaluator:
         if isinstance(function, Function):
             return self.call(function, arguments, named)
         if callable(function) and not isinstance(function, Class):
+            self.looked = True
             try:
                 return function(self.capability, *arguments, **named)
             except (TypeError, ValueError, KeyError):  # called otherwise than was assumed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holddown.base.errors import EngineError
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
-from holddown.facts.engine_source import SourceFile, read_string
+from holddown.facts.python_source import SourceFile, read_string
 from holddown.launch.environment import NOT_INHERITED
 
 _TIMEOUT_S = 60

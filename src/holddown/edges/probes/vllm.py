@@ -14,7 +14,7 @@ from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.edges.probes.vllm_package import ARGUMENTS, REGISTRY, argument_files, source_file, with_package
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
-from holddown.facts.engine_source import read_string
+from holddown.facts.python_source import read_string
 from holddown.launch.environment import NOT_INHERITED
 from holddown.ports import Progress
 
@@ -24,7 +24,7 @@ _IMPORT_TIMEOUT_S = 600
 _TRACEBACK_LINES = 5
 _PLUGINS = {"gguf": "vllm_gguf_plugin", "bitsandbytes": "vllm_bnb_plugin"}
 # Grows when the facts' meaning or the reader changes, so that what an older holddown cached is read anew.
-_READER = "6"
+_READER = "7"
 
 
 class VllmProbe:
@@ -117,7 +117,15 @@ def _fingerprint(engine: Engine, where: Located) -> str:
     """Cheap: no file of the engine is read. A source checkout changes under one version, hence its files' times; not
     its folder's, which the first import changes by writing __pycache__ into it."""
     package = Path(where.package_dir)
-    names = ("__init__.py", "_version.py", ARGUMENTS, REGISTRY, "platforms/cuda.py", "tool_parsers/__init__.py")
+    names = (
+        "__init__.py",
+        "_version.py",
+        ARGUMENTS,
+        REGISTRY,
+        "envs.py",
+        "platforms/cuda.py",
+        "tool_parsers/__init__.py",
+    )
     touched = [package / name for name in names]
     parts = (
         *(_READER, engine.version, engine.python, str(Path(engine.python).resolve()), engine.pythonpath),
@@ -143,6 +151,7 @@ def _read(engine: Engine, where: Located, fingerprint: str) -> EngineFacts:
         import_error="",
         flags=(),
         architectures=(),
+        distribution=where.name,
     )
     found = with_package(bare, package)
     return replace(

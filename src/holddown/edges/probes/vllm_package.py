@@ -9,28 +9,27 @@ from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
 from holddown.facts.attention_backends import AttentionBackends
 from holddown.facts.attention_source import read_attention_backends
-from holddown.facts.engine import EngineFacts
-from holddown.facts.engine_source import (
-    SourceFile,
-    read_architectures,
-    read_field_default,
-    read_flags,
-    read_literal,
-)
+from holddown.facts.engine import EngineFacts, Flag
+from holddown.facts.python_source import SourceFile, tree_of
 from holddown.facts.registry_source import (
     kv_flag_wins,
+    read_architectures,
     read_dict_keys,
     read_gone_architectures,
     read_minimum_capabilities,
     read_registered,
     read_without_pipeline,
+    read_words,
     reads_modelopt_kv,
 )
 from holddown.facts.static_modules import Source
+from holddown.facts.vllm_environment import read_environment
+from holddown.facts.vllm_flags import read_flags
 
 ARGUMENTS = "engine/arg_utils.py"
 REGISTRY = "model_executor/models/registry.py"
 _QUANTIZATION = "model_executor/layers/quantization/__init__.py"
+_ENVIRONMENT = "envs.py"
 _CACHE_CONFIG = "config/cache.py"
 _ATTENTION = "model_executor/layers/attention/attention.py"
 
@@ -39,30 +38,28 @@ def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
     """The facts with everything that the package's own files say. Raises: EngineError naming a file that is missing or
     is no Python."""
     modules = _Modules(package)
-    registry = modules.tree(REGISTRY)
-    cache_config = package / _CACHE_CONFIG
-    kv_cache_dtypes = read_literal(source_file(cache_config), "CacheDType") if cache_config.is_file() else ()
-    quantization = package / _QUANTIZATION
+    registry = modules.needed(package / REGISTRY)
+    flags = read_flags(
+        [modules.needed(path) for path in argument_files(package)], modules.below("config"), modules.module
+    )
+    by_name = {flag.name: flag for flag in flags}
+    kv_cache_dtypes = modules.words(_CACHE_CONFIG, "CacheDType")
     return replace(
         bare,
-        flags=read_flags(
-            [source_file(path) for path in argument_files(package)],
-            [source_file(path) for path in _python_files(package / "config")],
-        ),
-        architectures=read_architectures(source_file(package / REGISTRY)),
-        quantization_methods=(
-            read_literal(source_file(quantization), "QuantizationMethods") if quantization.is_file() else ()
-        ),
-        gpu_memory_utilization=_utilization(cache_config),
+        flags=flags,
+        architectures=read_architectures(registry),
+        quantization_methods=modules.words(_QUANTIZATION, "QuantizationMethods"),
+        gpu_memory_utilization=_utilization(by_name.get("--gpu-memory-utilization")),
         attention_backends=_attention_backends(modules, kv_cache_dtypes),
         tool_parsers=_parsers(modules, "tool_parsers", "_TOOL_PARSERS_TO_REGISTER", "entrypoints/openai/tool_parsers"),
         reasoning_parsers=_parsers(modules, "reasoning", "_REASONING_PARSERS_TO_REGISTER", "reasoning"),
         kv_cache_dtypes=kv_cache_dtypes,
         quantization_minimums=read_minimum_capabilities(Source(modules.module)),
-        gone_architectures=read_gone_architectures(registry) if registry else (),
+        gone_architectures=read_gone_architectures(registry),
         without_pipeline=_without_pipeline(package, registry),
         kv_quantization_followed=_followed(modules),
         kv_flag_wins=kv_flag_wins(attention) if (attention := modules.tree(_ATTENTION)) else True,
+        environment=read_environment(envs) if (envs := modules.tree(_ENVIRONMENT)) else (),
     )
 
 
@@ -106,6 +103,17 @@ class _Modules:
             self._trees[relative] = self._parsed(self._package / relative)
         return self._trees[relative]
 
+    def needed(self, path: Path) -> ast.Module:
+        """Raises: EngineError when it is missing or is no Python."""
+        relative = str(path.relative_to(self._package))
+        found = self._trees.get(relative) or tree_of(source_file(path))
+        self._trees[relative] = found
+        return found
+
+    def words(self, relative: str, name: str) -> tuple[str, ...]:
+        tree = self.tree(relative)
+        return read_words(tree, name) if tree else ()
+
     def _parsed(self, path: Path) -> ast.Module | None:
         try:
             return ast.parse(path.read_text(encoding="utf-8", errors="replace"))
@@ -121,10 +129,12 @@ def _python_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
-def _utilization(path: Path) -> Fact[float]:
-    share = read_field_default(source_file(path), "CacheConfig", "gpu_memory_utilization") if path.is_file() else None
-    where = "vllm/config/cache.py CacheConfig"
-    return Unknown(f"{where} gives no default") if share is None else from_file(share, where)
+def _utilization(flag: Flag | None) -> Fact[float]:
+    where = "vllm config/cache.py gpu_memory_utilization"
+    try:
+        return from_file(float(flag.default if flag and flag.default else ""), where)
+    except ValueError:
+        return Unknown(f"{where} has no default that can be read")
 
 
 def _attention_backends(modules: _Modules, kv_cache_dtypes: Sequence[str]) -> Fact[AttentionBackends]:
@@ -150,10 +160,10 @@ def _followed(modules: _Modules) -> tuple[str, ...]:
     return (*modelopt, "compressed-tensors") if modules.tree(_ATTENTION) else modelopt
 
 
-def _without_pipeline(package: Path, registry: ast.Module | None) -> Fact[tuple[str, ...]]:
+def _without_pipeline(package: Path, registry: ast.Module) -> Fact[tuple[str, ...]]:
     folders = (package / "model_executor/models", package / "models")
     paths = [path for folder in folders for path in _python_files(folder)]
-    if registry is None or not paths:
+    if not paths:
         return Unknown(f"{package} has no models where earlier versions have them")
     texts = (source_file(path).text for path in paths)
     return from_file(read_without_pipeline(registry, texts), "vllm model_executor/models, SupportsPP")

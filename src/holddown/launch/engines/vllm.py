@@ -8,8 +8,8 @@ from functools import cache
 from holddown.base.evidence import Known, SourceKind
 from holddown.base.finding import Finding, Severity
 from holddown.base.units import GIB
+from holddown.facts.config_types import SWITCH
 from holddown.facts.engine import Engine, EngineFacts, Flag, version_key
-from holddown.facts.engine_source import SWITCH
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.launch.spec import Binding, EnvVar, LaunchSpec, SecretEnv
 from holddown.plan.parallelism import SIZE_SETTINGS
@@ -111,7 +111,7 @@ def _kv_variable(setting: Setting, facts: EngineFacts) -> EnvVar:
 
 def _argument(setting: Setting, facts: EngineFacts) -> list[str]:
     """`true` -> `--flag`; `false` -> `--no-flag`, or nothing where the flag can only be turned on."""
-    flag = _flag(setting.name, facts)
+    flag = facts.flag(_bare(setting.name))
     twin = _twin(_bare(setting.name), facts) if flag is None else None
     if twin is not None:
         return [f"--{setting.name}" if setting.value == "true" else twin.name]
@@ -155,18 +155,13 @@ def _bare(name: str) -> str:
     return name.lstrip("-").replace("_", "-").split(".")[0]
 
 
-def _flag(name: str, facts: EngineFacts) -> Flag | None:
-    wanted = _bare(name)
-    return next((flag for flag in facts.flags if _bare(flag.name) == wanted), None)
-
-
 def _twin(bare: str, facts: EngineFacts) -> Flag | None:
     """`--enable-x` for `disable-x` and the other way round, where the parser makes one of the other."""
     if version_key(facts.version) < version_key(_table().twins_since):
         return None
     for one, other in (("disable-", "enable-"), ("enable-", "disable-")):
         if bare.startswith(one):
-            return _flag(other + bare.removeprefix(one), facts)
+            return facts.flag(other + bare.removeprefix(one))
     return None
 
 
@@ -176,10 +171,10 @@ def _refused(setting: Setting, facts: EngineFacts) -> Iterator[Finding]:
     bare = _bare(setting.name)
     if setting.name == _KV_BYTES and _takes_kv_as_variable(facts):
         return
-    flag = _flag(bare, facts) or _flag(bare.removeprefix("no-"), facts) or _twin(bare, facts)
+    flag = facts.flag(bare) or facts.flag(bare.removeprefix("no-")) or _twin(bare, facts)
     if flag is None:
         yield _unknown(bare, setting, facts)
-    elif flag.choices and "." not in setting.name and not _allows(flag, setting.value):
+    elif "." not in setting.name and not flag.allows(setting.value):
         yield Finding(
             "flag.choice",
             Severity.BLOCK,
@@ -188,11 +183,6 @@ def _refused(setting: Setting, facts: EngineFacts) -> Iterator[Finding]:
             seen=f"its choices: {', '.join(flag.choices)}" + (f" ({facts.package_dir})" if facts.package_dir else ""),
             do=_say_set(setting, bare, _nearest(setting.value, flag.choices)),
         )
-
-
-def _allows(flag: Flag, value: str) -> bool:
-    """A switch that can only be turned on is turned off by leaving it out."""
-    return value in flag.choices or (flag.choices == SWITCH and value == "false")
 
 
 def _unknown(bare: str, setting: Setting, facts: EngineFacts) -> Finding:
