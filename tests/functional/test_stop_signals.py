@@ -31,6 +31,23 @@ def test_a_stop_signal_is_a_value_and_a_hangup_is_nothing(number: signal.Signals
     assert process.returncode == 0
 
 
+BEFORE = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+for number in (signal.SIGINT, signal.SIGHUP):
+    os.kill(os.getpid(), number)
+from holddown.edges.process.local import StopSignals
+print(StopSignals().wait(0.1), flush=True)
+"""
+
+
+def test_a_ctrl_c_from_before_it_had_a_session_is_not_for_it() -> None:
+    """It was meant for `up`, whose process group the supervisor was born into."""
+    done = subprocess.run([sys.executable, "-c", BEFORE], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+
+
 def test_a_job_runs_beside_and_what_it_raises_is_raised_once() -> None:
     """A bug in it must not be silent, and must not be reported for ever."""
     background, goes_on = Threaded(), threading.Event()

@@ -170,14 +170,18 @@ def mla_checkpoint(place: Place, vllm_python: str, demo_model: Path) -> Path:
 
 
 def test_healthy_is_not_released(place: Place, mla_checkpoint: Path) -> None:
-    """An FP8 KV cache under MLA on a CPU: the engine comes up healthy and dies of the first request. The diagnosis
-    names the KV cache's type. Without that setting it is released, and what was skipped is said.
+    """An FP8 KV cache under MLA on a CPU: the plan forbids it. Started despite that, the engine comes up healthy and
+    dies of the first request: it is not released, and the diagnosis names the KV cache's type. Without that setting it
+    is released, and what was skipped is said.
     """
     version = place.run("engine", "list").stdout
     if "0.32.0" not in version:
         pytest.skip(f"vLLM 0.32.0 does so; here is {version.strip()}")
     words = ("up", str(mla_checkpoint), "--name", "mla", "--skip-check", "coherence", "--port", free_port())
-    refused = place.run(*words, "--set", "kv-cache-dtype=fp8")
+    fp8 = ("--set", "kv-cache-dtype=fp8")
+    planned = place.run(*words, *fp8)
+    assert planned.returncode == 1 and "block[compat.kv-cache-dtype]" in planned.stderr, planned.stderr
+    refused = place.run(*words, *fp8, "--despite", "compat.kv-cache-dtype")
     assert refused.returncode == 4, refused.stderr + refused.stdout
     status = place.record("mla").status
     assert status.cause is not None, refused.stdout

@@ -28,7 +28,8 @@ _PORTS_TRIED = 100
 @dataclass(frozen=True, slots=True)
 class Request:
     """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
-    is meant. trust_remote_code: the checkpoint's own Python code may run, from now on."""
+    is meant. trust_remote_code: the checkpoint's own Python code may run, from now on. despite: codes of findings that
+    are to forbid nothing, for builds that can more than their source tells."""
 
     path: str
     name: str
@@ -39,6 +40,7 @@ class Request:
     insecure: bool = False
     skip_checks: tuple[str, ...] = ()
     trust_remote_code: bool = False
+    despite: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,15 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
         processes=doors.host.processes(),
     )
     plan = planned.plan
-    findings = (*plan.findings, *preflight(plan, ground), *moved)
+    findings = tuple(_allowed(each, request) for each in (*plan.findings, *preflight(plan, ground), *moved))
     spec = planned.command(Binding(request.host, port, request.api_key_file))
     return Prepared(inspection.model, machine, planned.candidate, replace(plan, findings=findings), spec, findings)
+
+
+def _allowed(finding: Finding, request: Request) -> Finding:
+    if not finding.blocks or finding.code not in request.despite:
+        return finding
+    return replace(finding, severity=Severity.WARN, do=f"you said --despite {finding.code}")
 
 
 def _consent(request: Request, model: ModelFacts, store: ports.Store) -> Consent:

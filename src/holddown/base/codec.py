@@ -81,6 +81,8 @@ def _encoder(type_: Any) -> Encoder:
         return lambda value: {key(name): item(each) for name, each in value.items()}
     if isinstance(type_, type) and issubclass(type_, Enum):
         return lambda value: value.value
+    if type_ in (tuple, list):
+        return lambda value: [dump(item) for item in value]  # nothing is declared of its items: each by its own class
     return _as_it_is
 
 

@@ -48,6 +48,7 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @click.option("--skip-check", multiple=True, type=click.Choice(CHECK_NAMES), help="Release without this check.")
 @click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help="An engine setting of yours; it wins.")
 @click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own Python code; remembered by its hash.")
+@click.option("--despite", multiple=True, metavar="CODE", help="Start although this finding forbids it.")
 @workload_options
 @click.option("--replace", is_flag=True, help="Stop the deployment that is up under this name first.")
 @click.option("--detach/--no-detach", default=True, help="Whether Ctrl-C leaves it coming up, or stops it.")
@@ -99,6 +100,7 @@ class _Words:
     skip_check: tuple[str, ...]
     settings: tuple[str, ...]
     trust_remote_code: bool
+    despite: tuple[str, ...]
     workload: Workload
     replace: bool
     detach: bool
@@ -132,6 +134,7 @@ def _request(words: _Words) -> Request:
         insecure=words.insecure,
         skip_checks=words.skip_check,
         trust_remote_code=words.trust_remote_code,
+        despite=words.despite,
     )
 
 

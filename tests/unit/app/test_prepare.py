@@ -160,6 +160,14 @@ def test_an_unknown_setting_blocks() -> None:
     assert "max-model-len" in ready.blocked[0].do
 
 
+def test_a_finding_that_the_user_overrules_forbids_nothing() -> None:
+    """A patched build can do what its source does not tell; the finding stays in sight, as a warning."""
+    wishes = Wishes("m", settings=(("max-modl-len", "1"), ("other", "1")))
+    ready = prepared(replace(REQUEST, wishes=wishes, despite=("flag.unknown", "port.taken")))
+    assert not ready.blocked
+    assert {each.severity for each in ready.findings if each.code == "flag.unknown"} == {Severity.WARN}
+
+
 def test_a_gpu_of_another_deployment_is_passed_over() -> None:
     """Its claim stands on record, also before it holds memory."""
     host = FakeGround(machine=machine(gpu(0), gpu(1)))

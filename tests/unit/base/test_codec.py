@@ -37,6 +37,11 @@ def test_every_arm_of_a_union_comes_back_as_itself(drawing: Drawing) -> None:
     assert loads(Drawing, dumps(drawing)) == drawing
 
 
+def test_a_bare_tuple_is_written_item_by_item() -> None:
+    """`list --json` and `status --json` answer with several values and no class around them."""
+    assert dump((Square(1), Circle(2))) == [{"size": 1}, {"size": 2}]
+
+
 def test_a_tag_stands_where_a_reader_must_choose() -> None:
     """And nowhere else."""
     written = dump(FULL)

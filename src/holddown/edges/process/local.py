@@ -42,6 +42,11 @@ class _Pump:
     pid: int
 
 
+# Sent to all that a terminal runs, so also to a supervisor in the instant before it leaves for a session of its own.
+# Blocked there, for they would kill it: a Ctrl-C right after the record left a deployment that nobody looked after.
+_OF_A_TERMINAL = frozenset({signal.SIGINT, signal.SIGHUP})
+
+
 class LocalProcesses:
     """The one place that starts, signals and reaps."""
 
@@ -87,10 +92,10 @@ class LocalProcesses:
         try:
             Path(log_path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(log_path, "ab") as log:
-                return _reference(self._spawn(argv, stdout=log.fileno(), directory="/"))
+                return _reference(self._spawn(argv, stdout=log.fileno(), directory="/", blocked=_OF_A_TERMINAL))
         except OSError:
             # its disk is full: what it has to say is on record too
-            return _reference(self._spawn(argv, stdout=subprocess.DEVNULL, directory="/"))
+            return _reference(self._spawn(argv, stdout=subprocess.DEVNULL, directory="/", blocked=_OF_A_TERMINAL))
 
     def _spawn(
         self,
@@ -100,9 +105,10 @@ class LocalProcesses:
         stdout: int,
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
+        blocked: frozenset[signal.Signals] = frozenset(),
     ) -> int:
         # The supervisor blocks SIGTERM to wait for it; a child would inherit that and never see its own.
-        blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        before = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             child = subprocess.Popen(
                 argv,
@@ -114,7 +120,7 @@ class LocalProcesses:
                 start_new_session=True,
             )
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         child.returncode = 0  # we reap by waitpid(-1); Popen must neither wait nor warn
         return child.pid
 
@@ -220,9 +226,10 @@ class StopSignals:
 
     def __init__(self) -> None:
         self._asked: str | None = None
+        for number in _OF_A_TERMINAL:
+            signal.signal(number, signal.SIG_IGN)  # drops what came before this program had a session of its own
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._waited = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
         signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
 
