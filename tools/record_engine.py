@@ -11,26 +11,33 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from holddown.base.codec import dumps
 from holddown.base.evidence import Fact, Unknown, from_file
-from holddown.edges.probes.vllm_package import with_package
+from holddown.edges.probes import sglang_package, vllm_package
 from holddown.facts.engine import EngineFacts
 from holddown.tables.engine import RecordedBuild
 
 RECORDED = Path(__file__).parents[1] / "src" / "holddown" / "tables" / "engines" / "recorded"
-KIND = "vllm"
+READERS: Mapping[str, Callable[[EngineFacts, Path], EngineFacts]] = {
+    "vllm": vllm_package.with_package,
+    "sglang": sglang_package.with_package,
+}
+"""By the engine's kind, which is also what its package and its distribution are called."""
 
 
 def main() -> None:
     """Records each release named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("release", nargs="+", metavar="NAME==VERSION", help="a release of vllm on the package index")
+    parser.add_argument(
+        "release", nargs="+", metavar="NAME==VERSION", help=f"of {', '.join(READERS)}, on the package index"
+    )
     for release in parser.parse_args().release:
         name, _, version = release.partition("==")
-        if name != KIND or not version:
-            parser.error(f"{release}: only {KIND}==VERSION can be recorded so far")
+        if name not in READERS or not version:
+            parser.error(f"{release}: NAME==VERSION, where NAME is one of {', '.join(READERS)}")
         with tempfile.TemporaryDirectory() as folder:
             wheel = download(release, Path(folder))
             target = record(wheel, version, Path(folder), RECORDED)
@@ -50,9 +57,10 @@ def record(wheel: Path, version: str, folder: Path, into: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         wanted = [name for name in archive.namelist() if name.endswith((".py", "/METADATA"))]
         archive.extractall(folder, wanted)
+    kind = wheel.name.partition("-")[0]
     bare = EngineFacts(
         version=version,
-        kind=KIND,
+        kind=kind,
         python="",
         pythonpath="",
         package_dir="",
@@ -62,12 +70,12 @@ def record(wheel: Path, version: str, folder: Path, into: Path) -> Path:
         import_error="",
         flags=(),
         architectures=(),
-        distribution=KIND,
+        distribution=kind,
     )
     source = f"{wheel.name} from PyPI, sha256 {digest(wheel)}"
     into.mkdir(exist_ok=True)
-    target = into / f"{KIND}-{version}.json"
-    target.write_text(dumps(RecordedBuild(source, with_package(bare, folder / KIND))) + "\n", encoding="utf-8")
+    target = into / f"{kind}-{version}.json"
+    target.write_text(dumps(RecordedBuild(source, READERS[kind](bare, folder / kind))) + "\n", encoding="utf-8")
     return target
 
 

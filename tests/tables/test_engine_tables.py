@@ -30,11 +30,11 @@ def phases_of(log: Path) -> list[Phase]:
 @TABLES
 def test_every_row_names_its_source(table: EngineTable) -> None:
     """What we know and did not ask says where it is from."""
-    rows = (*table.recipes, *table.gone_flags, *table.owned_flags, *table.phases)
+    rows = (*table.recipes, *table.gone_flags, *table.owned_flags, *table.phases, *table.parser_names)
 
     assert [row for row in rows if not row.source.strip()] == []
-    assert table.cpu_kv_bytes_source
-    assert table.twins_source
+    assert bool(table.cpu_kv_bytes_since) == bool(table.cpu_kv_bytes_source)
+    assert bool(table.twins_since) == bool(table.twins_source)
 
 
 @TABLES
@@ -45,6 +45,7 @@ def test_no_two_rows_speak_of_one_thing(table: EngineTable) -> None:
         [row.name for row in table.gone_flags],
         [row.name for row in table.owned_flags],
         [row.fragment for row in table.phases],
+        [(row.of, row.name) for row in table.parser_names],
     ):
         assert len(names) == len(set(names))
 

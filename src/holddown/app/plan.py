@@ -8,7 +8,7 @@ from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding
 from holddown.facts.machine import MachineFacts
 from holddown.facts.model import Inspection
-from holddown.launch.engines import adapter
+from holddown.launch.engines import ADAPTERS, adapter
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.choose import plan as choose
 from holddown.plan.plan import NoPlan, Plan, Rejected
@@ -92,7 +92,7 @@ def plan_of(
 def recorded_candidates(wanted: str) -> tuple[Candidate, ...]:
     """Builds that are not installed here but known from their published packages: the one that `wanted` names, or the
     newest of each engine."""
-    engines = recorded_engines()
+    engines = [engine for engine in recorded_engines() if engine.kind in ADAPTERS]
     named = [engine for engine in engines if engine.ref == wanted]
     newest = {engine.name: engine for engine in engines if wanted in ("", engine.name)}
     return tuple(Candidate(*recorded_engine(each.name, each.version)) for each in named or newest.values())

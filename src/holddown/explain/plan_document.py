@@ -8,7 +8,6 @@ from holddown.launch.spec import LaunchSpec
 from holddown.plan.memory import MemoryBudget
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Alternative, Figures, NoPlan, Plan, Rejected, Setting
-from holddown.plan.wishes import number_in
 
 _NO_FIGURES = dict.fromkeys(
     ("weights_bytes", "context_length", "kv_cache_tokens", "single_stream_tok_s", "throughput_tok_s")
@@ -30,7 +29,6 @@ def plan_document(plan: Plan | NoPlan, spec: LaunchSpec | None = None) -> dict[s
 
 def _plan(plan: Plan, spec: LaunchSpec | None) -> dict[str, Any]:
     name, _, version = plan.engine.partition("@")
-    context = plan.setting("max-model-len")
     env = spec.env if spec else ()
     return {
         "engine": {"name": name, "version": version, "because": plan.engine_because},
@@ -38,7 +36,7 @@ def _plan(plan: Plan, spec: LaunchSpec | None) -> dict[str, Any]:
         "gpus": list(plan.gpus),
         "parallelism": _split(plan.parallelism),
         "parallelism_because": plan.parallelism_because,
-        "context_length": number_in(context.value) if context else None,
+        "context_length": plan.context or None,
         "settings": [_setting(each) for each in plan.settings],
         "env": {each.name: each.value for each in env},
         "env_because": {each.name: each.because for each in env},

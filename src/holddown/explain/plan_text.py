@@ -10,7 +10,6 @@ from holddown.launch.spec import EnvVar, LaunchSpec
 from holddown.plan.estimate import Estimate
 from holddown.plan.memory import MemoryBudget
 from holddown.plan.plan import Figures, NoPlan, Plan, Rejected, Setting
-from holddown.plan.wishes import number_in
 
 _BAR = 72
 _GLUE = "\u00a0"
@@ -165,11 +164,10 @@ def _note(plan: Plan, figures: Figures) -> str:
 
 
 def _own(plan: Plan) -> Figures:
-    context = plan.setting("max-model-len")
     speed = plan.speed.value if isinstance(plan.speed, Known) else None
     return Figures(
         max((budget.weights_bytes for budget in plan.per_gpu), default=plan.budget.weights_bytes),
-        (number_in(context.value) or 0) if context else 0,
+        plan.context,
         plan.kv_cache.tokens if plan.kv_cache else 0,
         speed.single_stream_tok_s.value if speed else None,
         speed.throughput_tok_s.value if speed else None,

@@ -15,9 +15,10 @@ class Engine:
     """A registered engine environment. Named `name@version`.
 
     name: what the user calls it (`vllm-cpu`). kind: which adapter speaks to it (`vllm`).
-    python: absolute path of the interpreter. pythonpath: extra import folder, or empty.
-    managed: holddown made the environment, so `engine remove` may delete its folder.
+    python: absolute path of the interpreter, empty for an engine that is no Python package. pythonpath: extra import
+    folder, or empty. managed: holddown made the environment, so `engine remove` may delete its folder.
     recorded: it is not installed here; what is known of it was read from its published package.
+    program: absolute path of the server itself, for an engine that is no Python package.
     """
 
     name: str
@@ -28,10 +29,16 @@ class Engine:
     managed: bool
     registered_at: float
     recorded: bool = False
+    program: str = ""
 
     @property
     def ref(self) -> str:
         return f"{self.name}@{self.version}"
+
+    @property
+    def executable(self) -> str:
+        """What is started: the server itself, or the interpreter that imports it."""
+        return self.program or self.python
 
 
 class Takes(StrEnum):
@@ -170,11 +177,12 @@ def _bare(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def version_key(version: str) -> Version:
-    """Orders versions by age: 0.9.2 < 0.16.0.dev5 < 0.16.0rc1 < 0.16.0 = 0.16.0+cpu < 0.32.0.
+    """Orders versions by age: 0.9.2 < 0.16.0.dev5 < 0.16.0rc1 < 0.16.0 = 0.16.0+cpu < 0.32.0; b9999 < b11434.
 
     Local labels (`+cu129`) say how a build was made, not how new it is. What is no version comes before all.
     """
+    build = version.removeprefix("b")
     try:
-        return Version(Version(version).public)
+        return Version(Version(build if build.isdecimal() else version).public)
     except InvalidVersion:
         return Version("0.dev0")

@@ -1,6 +1,13 @@
-"""What of the inherited environment goes on record: the names of all, the values only of those that bear on engines."""
+"""What an engine's environment is given, and what of the inherited one goes on record: the names of all, the values
+only of those that bear on engines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from holddown.facts.engine import Engine
+from holddown.launch.spec import EnvVar
+from holddown.plan.plan import Plan
+
+UNBUFFERED = EnvVar("PYTHONUNBUFFERED", "1", "log lines arrive when they are written")
 
 _BEARING = (
     "CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "VLLM_", "SGLANG_", "SGL_", "LLAMA_", "GGML_", "TORCH", "PYTORCH_", "TRITON_",
@@ -31,3 +38,14 @@ def _value(name: str, value: str) -> str:
     if name in _EXACTLY or name.startswith(_BEARING):
         return value
     return UNRECORDED
+
+
+def python_environment(plan: Plan, engine: Engine) -> Iterator[EnvVar]:
+    """What every engine that is a Python package is given."""
+    if engine.pythonpath:
+        yield EnvVar("PYTHONPATH", engine.pythonpath, f"registered with {engine.ref}")
+    if plan.gpus:
+        yield EnvVar("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "so that GPU indices mean the same as in nvidia-smi")
+        yield EnvVar("CUDA_VISIBLE_DEVICES", ",".join(str(gpu) for gpu in plan.gpus), "the GPUs of the plan, no others")
+    if plan.model_path.startswith("/"):
+        yield EnvVar("HF_HUB_OFFLINE", "1", "the checkpoint is local: nothing is to be fetched")

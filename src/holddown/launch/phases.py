@@ -1,7 +1,11 @@
 """What an engine does between its start and its first answer, in its order."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+
+from holddown.tables.load import engine_table
 
 
 class Phase(StrEnum):
@@ -28,3 +32,19 @@ class PhaseSeen:
     done: int = 0
     total: int = 0
     detail: str = ""
+
+
+def phase_in(kind: str, message: str) -> PhaseSeen | None:
+    """What one log message of this kind of engine says about where the start is, by the rows of its table; None for one
+    that says nothing about it. message: without the time and the process that stand before it."""
+    for found, pattern in _lines(kind):
+        if match := pattern.search(message.strip()):
+            groups = match.groupdict()
+            done, total = int(groups.get("done") or 0), int(groups.get("total") or 0)
+            return PhaseSeen(found, done, total, (groups.get("detail") or "").strip())
+    return None
+
+
+@cache
+def _lines(kind: str) -> tuple[tuple[Phase, re.Pattern[str]], ...]:
+    return tuple((Phase(row.phase), re.compile(row.fragment)) for row in engine_table(kind).phases)

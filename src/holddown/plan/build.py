@@ -21,9 +21,10 @@ from holddown.plan.memory import is_second_runner
 from holddown.plan.option import Option
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.parsers import Parsers, parser_settings
-from holddown.plan.plan import Rejected
+from holddown.plan.plan import Rejected, Setting
 from holddown.plan.rig import Hardware, named_rig
 from holddown.plan.search import SpeedOf
+from holddown.plan.settings import decide, findings_of
 from holddown.plan.site import Site
 from holddown.plan.speed import predict
 from holddown.plan.wishes import Candidate, Wishes, offloaded_bytes, wished
@@ -41,6 +42,8 @@ _GRAPHS_IN_SHARE_SINCE = version_key("0.21")
 
 @dataclass(frozen=True, slots=True)
 class Build:
+    """vLLM's planner; see `plan/planners`."""
+
     model: ModelFacts
     site: Site
     candidate: Candidate
@@ -90,6 +93,12 @@ class Build:
         hardware = self._hardware(gpus[: len(fit.gpus)])
         rows = hardware.value if isinstance(hardware, Known) else None
         return self._completed(replace(fit, fabric=fabric, hardware=rows), kv_of(fit.parallelism), capability)
+
+    def settings(self, fit: Fit) -> tuple[Setting, ...]:
+        return decide(self.model, self.candidate, fit, self.wishes)
+
+    def findings(self, settings: Sequence[Setting], fit: Fit) -> tuple[Finding, ...]:
+        return findings_of(self.model, self.candidate, tuple(settings), fit, self.wishes)
 
     @property
     def _wish(self) -> Wish:

@@ -10,12 +10,11 @@ from holddown.base.units import size_text
 from holddown.facts.engine import version_key
 from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import ModelFacts
-from holddown.plan.build import Build
 from holddown.plan.fit import Fit
 from holddown.plan.plan import NoPlan, Plan, Rejected
+from holddown.plan.planners import planner, preference
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.remedies import remedies
-from holddown.plan.settings import decide, findings_of
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
 
@@ -25,16 +24,17 @@ def plan(
 ) -> Plan | NoPlan:
     """The best candidate's plan, or why there is none. broken: registered builds that could not even be asked.
 
-    Builds for the GPUs that are here come before builds for the CPU, newer versions before older ones.
+    Builds for the GPUs that are here come before builds for the CPU, engines made for the checkpoint's format before
+    others, newer versions before older ones.
     """
-    ordered = sorted(candidates, key=_preference, reverse=True)
+    ordered = sorted(candidates, key=lambda candidate: _preference(candidate, model), reverse=True)
     outcomes: list[tuple[Candidate, tuple[Rejected, ...]]] = []
     for candidate in ordered:
         outcome = _try(model, site, candidate, wishes)
         if isinstance(outcome, Fit):
             later = [each for other in ordered[len(outcomes) + 1 :] for each in _later(other, candidate)]
             rejected = (*broken, *(each for _, limits in outcomes for each in limits), *later)
-            return _plan(model, candidate, outcome, wishes, rejected)
+            return _plan(model, site, candidate, outcome, wishes, rejected)
         outcomes.append((candidate, outcome))
     return _unknown_to_all(model, site, wishes, outcomes) or _no_plan(model, site, wishes, broken, outcomes)
 
@@ -49,7 +49,7 @@ def _unknown_to_all(model: ModelFacts, site: Site, wishes: Wishes, outcomes: _Ou
         if all(each.code == "compat.architecture" and not each.do for each in limits):
             lenient = replace(wishes, any_architecture=True)
             outcome = _try(model, site, candidate, lenient)
-            return _plan(model, candidate, outcome, lenient, ()) if isinstance(outcome, Fit) else None
+            return _plan(model, site, candidate, outcome, lenient, ()) if isinstance(outcome, Fit) else None
     return None
 
 
@@ -74,7 +74,7 @@ def _does_not_fit(
     assert not isinstance(gpus, str)
 
     def fits(more: tuple[Gpu, ...]) -> str:
-        outcome = Build(model, site, candidate, wishes).on_gpus(more)
+        outcome = planner(model, site, candidate, wishes).on_gpus(more)
         return outcome.parallelism.text if isinstance(outcome, Fit) else ""
 
     widest = max((each.parallelism.world_size for each in limits if each.parallelism), default=1)
@@ -84,12 +84,13 @@ def _does_not_fit(
     return NoPlan(what, rejected, do)
 
 
-def _preference(candidate: Candidate) -> tuple[bool, bool, bool, Version, float]:
+def _preference(candidate: Candidate, model: ModelFacts) -> tuple[bool, bool, bool, tuple[bool, int], Version, float]:
     # one that cannot be imported comes last: where it is all there is, preflight says what is wrong with it
     return (
         not candidate.facts.import_error,
         known_or(candidate.facts.device, "") != "cpu",
         not candidate.engine.recorded,
+        preference(candidate.engine.kind, model.format),
         version_key(candidate.engine.version),
         candidate.engine.registered_at,
     )
@@ -103,11 +104,11 @@ def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) ->
         if wishes.gpus:
             asked = f"a build for the CPU, and GPUs {_indices(wishes.gpus)} were asked for"
             return (Rejected(candidate.engine.ref, asked),)
-        return Build(model, site, candidate, wishes).on_cpu()
+        return planner(model, site, candidate, wishes).on_cpu()
     gpus = _usable_gpus(site.machine, wishes, site.claims)
     if isinstance(gpus, str):
         return (Rejected(candidate.engine.ref, gpus),)
-    return Build(model, site, candidate, wishes).on_gpus(gpus)
+    return planner(model, site, candidate, wishes).on_gpus(gpus)
 
 
 def _asked_for(candidate: Candidate, wishes: Wishes) -> str:
@@ -154,8 +155,11 @@ def _indices(indices: object) -> str:
     return ",".join(str(index) for index in indices) if indices else "none"  # type: ignore[attr-defined]
 
 
-def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rejected: tuple[Rejected, ...]) -> Plan:
-    settings = decide(model, candidate, fit, wishes)
+def _plan(
+    model: ModelFacts, site: Site, candidate: Candidate, fit: Fit, wishes: Wishes, rejected: tuple[Rejected, ...]
+) -> Plan:
+    asked = planner(model, site, candidate, wishes)
+    settings = asked.settings(fit)
     device = "GPUs" if fit.gpus else "the CPU"
     because = f"the newest registered build for {device} that runs this checkpoint here (of {len(rejected) + 1})"
     if candidate.engine.recorded:
@@ -184,8 +188,9 @@ def _plan(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes, rej
         workload=wishes.workload,
         alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,
-        findings=(*fit.findings, *findings_of(model, candidate, settings, fit, wishes)),
+        findings=(*fit.findings, *asked.findings(settings, fit)),
         rejected=rejected + fit.rejected,
+        context=fit.context,
     )
 
 

@@ -13,8 +13,8 @@ from holddown.plan.rig import Hardware
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One decision. name: vLLM's option name without dashes (`max-model-len`), or the engine's own where vLLM has none;
-    a name in capitals is an environment variable.
+    """One decision. name: the engine's option name without dashes (`max-model-len`); a name in capitals is an
+    environment variable.
 
     value: as on a command line; `true` / `false` for switches. because: one sentence. alternative: what else
     could be said, empty where there is none. A user's setting has source.kind USER.
@@ -96,7 +96,7 @@ class Plan:
     hardware: what the prediction rests on, None where there is none. attention_backends: that the build will take, by
     its own order; empty where it was not asked. budget: of the fullest device; per_gpu: of each,
     in the order of `gpus`. load_bytes: what must be read from disk before the first token; deadlines and estimates
-    rest on it.
+    rest on it. context: tokens that one request may have, 0 where that is the engine's to say.
     """
 
     model_path: str
@@ -120,6 +120,7 @@ class Plan:
     attention_backends: tuple[str, ...] = ()
     workload: Workload = CHAT
     alternatives: tuple[Alternative, ...] = ()
+    context: int = 0
 
     def setting(self, name: str) -> Setting | None:
         return next((setting for setting in self.settings if setting.name == name), None)

@@ -1,6 +1,6 @@
 """Every setting with its because. A user's `--set` always wins; what it contradicts is said."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from holddown.base.evidence import Known, Source, SourceKind, known_or
 from holddown.base.finding import Finding, Severity
@@ -16,19 +16,24 @@ _SEARCHED_AROUND = frozenset({*SIZE_SETTINGS, "max-model-len", "max-num-seqs", "
 
 
 def decide(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> tuple[Setting, ...]:
-    """Ours in a fixed order, each replaced by the user's where there is one, then what only the user set."""
-    ours = _ours(model, candidate, fit, wishes)
+    return with_wishes(_ours(model, candidate, fit, wishes), wishes, _SEARCHED_AROUND)
+
+
+def with_wishes(ours: Sequence[Setting], wishes: Wishes, decisive: frozenset[str]) -> tuple[Setting, ...]:
+    """Ours in a fixed order, each replaced by the user's where there is one, then what only the user set.
+
+    decisive: names whose value decides the fit, so that ours was worked out around the user's.
+    """
     wished = dict(wishes.settings)
-    replaced = [_user(name, wished[name], setting) for setting in ours if (name := setting.name) in wished]
+    replaced = [_user(name, wished[name], setting, decisive) for setting in ours if (name := setting.name) in wished]
     by_name = {setting.name: setting for setting in replaced}
     known = {setting.name for setting in ours}
-    extra = [_user(name, value, None) for name, value in wished.items() if name not in known]
+    extra = [_user(name, value, None, decisive) for name, value in wished.items() if name not in known]
     return (*(by_name.get(setting.name, setting) for setting in ours), *extra)
 
 
-def _user(name: str, value: str, instead: Setting | None) -> Setting:
-    # what ours would be was worked out around the user's value where that decides the fit
-    decides = name in _SEARCHED_AROUND
+def _user(name: str, value: str, instead: Setting | None, decisive: frozenset[str]) -> Setting:
+    decides = name in decisive
     alternative = f"{instead.value}: {instead.because}" if instead and not decides else ""
     return Setting(name, value, "you set it", Source(SourceKind.USER, f"--set {name}={value}"), alternative)
 

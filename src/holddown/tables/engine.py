@@ -85,22 +85,37 @@ class BackendLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class ParserName:
+    """What this kind of engine calls a parser that the table of families names by vLLM's name.
+
+    of: `tool` or `reasoning`. here: its own names for it, the one that newer releases have first.
+    """
+
+    of: str
+    name: str
+    here: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class EngineTable:
     """kind: the adapter. package: what Python imports. cpu_kv_bytes_since: the first version whose CPU build takes
     the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable. twins_since: the first version
     whose parser adds `--disable-x` to every `--enable-x` and the other way round. gguf_architectures: values of
-    `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader where it is not built in."""
+    `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader where it is not built in.
+    Texts are empty where the kind has no such thing."""
 
     kind: str
     package: str
-    cpu_kv_bytes_since: str
-    cpu_kv_bytes_source: str
-    twins_since: str
-    twins_source: str
-    recipes: tuple[Recipe, ...]
     gone_flags: tuple[GoneFlag, ...]
     owned_flags: tuple[OwnedFlag, ...]
     phases: tuple[PhaseLine, ...]
+    recipes: tuple[Recipe, ...] = ()
+    cpu_kv_bytes_since: str = ""
+    cpu_kv_bytes_source: str = ""
+    twins_since: str = ""
+    twins_source: str = ""
+    parser_names: tuple[ParserName, ...] = ()
     gguf_architectures: tuple[str, ...] = ()
     gguf_source: str = ""
     gguf_plugin: str = ""

@@ -11,7 +11,8 @@ from pathlib import Path
 from holddown.base.codec import dumps, loads
 from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
-from holddown.edges.probes.vllm_package import ARGUMENTS, REGISTRY, argument_files, source_file, with_package
+from holddown.edges.probes.python_package import source_file
+from holddown.edges.probes.vllm_package import ARGUMENTS, REGISTRY, argument_files, with_package
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
 from holddown.facts.python_source import read_string

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
+from holddown.edges.probes.python_package import PythonPackage, python_files, source_file
 from holddown.facts.attention_backends import AttentionBackends
 from holddown.facts.attention_source import read_attention_backends
 from holddown.facts.engine import EngineFacts, Flag
-from holddown.facts.python_source import SourceFile, tree_of
 from holddown.facts.registry_source import (
     kv_flag_wins,
     read_architectures,
@@ -19,7 +18,6 @@ from holddown.facts.registry_source import (
     read_minimum_capabilities,
     read_registered,
     read_without_pipeline,
-    read_words,
     reads_modelopt_kv,
 )
 from holddown.facts.static_modules import Source
@@ -37,7 +35,7 @@ _ATTENTION = "model_executor/layers/attention/attention.py"
 def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
     """The facts with everything that the package's own files say. Raises: EngineError naming a file that is missing or
     is no Python."""
-    modules = _Modules(package)
+    modules = PythonPackage(package)
     registry = modules.needed(package / REGISTRY)
     flags = read_flags(
         [modules.needed(path) for path in argument_files(package)], modules.below("config"), modules.module
@@ -66,67 +64,8 @@ def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
 def argument_files(package: Path) -> list[Path]:
     """The files that build the server's parser. `cli_args.py` moves between versions, so it is looked for."""
     found = [package / ARGUMENTS]
-    found += [path for path in _python_files(package / "entrypoints") if path.name == "cli_args.py"]
+    found += [path for path in python_files(package / "entrypoints") if path.name == "cli_args.py"]
     return found
-
-
-def source_file(path: Path) -> SourceFile:
-    """The text of one file. Raises: EngineError."""
-    try:
-        return SourceFile(str(path), path.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise EngineError(
-            "a file of the engine cannot be read",
-            code="engine.source",
-            seen=str(error),
-            do="install this engine again; if it is a layout of vLLM that holddown does not know, please report it",
-        ) from error
-
-
-class _Modules:
-    """Syntax trees of the package's files, each parsed once; None for one that is missing or is no Python."""
-
-    def __init__(self, package: Path) -> None:
-        self._package = package
-        self._trees: dict[str, ast.Module | None] = {}
-
-    def module(self, name: str) -> ast.Module | None:
-        """By dotted name: `vllm.v1.attention.backend`."""
-        parts = name.split(".")
-        if parts[0] != "vllm":
-            return None
-        relative = "/".join(parts[1:])
-        return self.tree(f"{relative}.py") or self.tree(f"{relative}/__init__.py".lstrip("/"))
-
-    def tree(self, relative: str) -> ast.Module | None:
-        if relative not in self._trees:
-            self._trees[relative] = self._parsed(self._package / relative)
-        return self._trees[relative]
-
-    def needed(self, path: Path) -> ast.Module:
-        """Raises: EngineError when it is missing or is no Python."""
-        relative = str(path.relative_to(self._package))
-        found = self._trees.get(relative) or tree_of(source_file(path))
-        self._trees[relative] = found
-        return found
-
-    def words(self, relative: str, name: str) -> tuple[str, ...]:
-        tree = self.tree(relative)
-        return read_words(tree, name) if tree else ()
-
-    def _parsed(self, path: Path) -> ast.Module | None:
-        try:
-            return ast.parse(path.read_text(encoding="utf-8", errors="replace"))
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-
-    def below(self, folder: str) -> list[ast.Module]:
-        found = [self.tree(str(path.relative_to(self._package))) for path in _python_files(self._package / folder)]
-        return [tree for tree in found if tree is not None]
-
-
-def _python_files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.py"))
 
 
 def _utilization(flag: Flag | None) -> Fact[float]:
@@ -137,14 +76,14 @@ def _utilization(flag: Flag | None) -> Fact[float]:
         return Unknown(f"{where} has no default that can be read")
 
 
-def _attention_backends(modules: _Modules, kv_cache_dtypes: Sequence[str]) -> Fact[AttentionBackends]:
+def _attention_backends(modules: PythonPackage, kv_cache_dtypes: Sequence[str]) -> Fact[AttentionBackends]:
     try:
         return read_attention_backends(modules.module, kv_cache_dtypes, "vllm")
     except RecursionError:
         return Unknown("its attention backends are written in a way that cannot be followed")
 
 
-def _parsers(modules: _Modules, folder: str, table: str, decorated: str) -> Fact[tuple[str, ...]]:
+def _parsers(modules: PythonPackage, folder: str, table: str, decorated: str) -> Fact[tuple[str, ...]]:
     """From the dict `table` of newer versions; from the decorators in the folder `decorated` of older ones."""
     tree = modules.tree(f"{folder}/__init__.py")
     names = read_dict_keys(tree, table) if tree else ()
@@ -153,7 +92,7 @@ def _parsers(modules: _Modules, folder: str, table: str, decorated: str) -> Fact
     return from_file(names, where) if names else Unknown(f"{where} registers none that can be read")
 
 
-def _followed(modules: _Modules) -> tuple[str, ...]:
+def _followed(modules: PythonPackage) -> tuple[str, ...]:
     """compressed-tensors is followed by every version that keeps its attention layer in this file."""
     torch_utils = modules.tree("utils/torch_utils.py")
     modelopt = ("modelopt",) if torch_utils and reads_modelopt_kv(torch_utils) else ()
@@ -162,7 +101,7 @@ def _followed(modules: _Modules) -> tuple[str, ...]:
 
 def _without_pipeline(package: Path, registry: ast.Module) -> Fact[tuple[str, ...]]:
     folders = (package / "model_executor/models", package / "models")
-    paths = [path for folder in folders for path in _python_files(folder)]
+    paths = [path for folder in folders for path in python_files(folder)]
     if not paths:
         return Unknown(f"{package} has no models where earlier versions have them")
     texts = (source_file(path).text for path in paths)
