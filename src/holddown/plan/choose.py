@@ -15,6 +15,7 @@ from holddown.plan.plan import NoPlan, Plan, Rejected
 from holddown.plan.planners import planner, preference
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.remedies import remedies
+from holddown.plan.settings import without_defaults
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
 
@@ -159,7 +160,7 @@ def _plan(
     model: ModelFacts, site: Site, candidate: Candidate, fit: Fit, wishes: Wishes, rejected: tuple[Rejected, ...]
 ) -> Plan:
     asked = planner(model, site, candidate, wishes)
-    settings = asked.settings(fit)
+    settings = without_defaults(asked.settings(fit), candidate.facts)
     device = "GPUs" if fit.gpus else "the CPU"
     because = f"the newest registered build for {device} that runs this checkpoint here (of {len(rejected) + 1})"
     if candidate.engine.recorded:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from holddown.base.evidence import Known, Source, SourceKind, known_or
 from holddown.base.finding import Finding, Severity
+from holddown.facts.engine import EngineFacts
 from holddown.facts.model import ModelFacts
 from holddown.plan.contradictions import contradiction
 from holddown.plan.fit import Fit
@@ -30,6 +31,16 @@ def with_wishes(ours: Sequence[Setting], wishes: Wishes, decisive: frozenset[str
     known = {setting.name for setting in ours}
     extra = [_user(name, value, None, decisive) for name, value in wished.items() if name not in known]
     return (*(by_name.get(setting.name, setting) for setting in ours), *extra)
+
+
+def without_defaults(settings: Sequence[Setting], facts: EngineFacts) -> tuple[Setting, ...]:
+    """What only restates this version's default is left out; what the user said stays as it was said."""
+
+    def restates(setting: Setting) -> bool:
+        flag = facts.flag(setting.name)
+        return flag is not None and flag.default == setting.value and setting.source.kind is not SourceKind.USER
+
+    return tuple(setting for setting in settings if not restates(setting))
 
 
 def _user(name: str, value: str, instead: Setting | None, decisive: frozenset[str]) -> Setting:
