@@ -95,9 +95,21 @@ def engines() -> ports.Engines:
 
 
 def engine_probe() -> ports.EngineProbe:
+    from holddown.edges.probes.by_kind import ProbeByKind
+
+    return ProbeByKind({"vllm": _vllm_probe, "sglang": _sglang_probe})
+
+
+def _vllm_probe() -> ports.EngineProbe:
     from holddown.edges.probes.vllm import VllmProbe
 
     return VllmProbe(paths().cache / "engine-facts")
+
+
+def _sglang_probe() -> ports.EngineProbe:
+    from holddown.edges.probes.sglang import SglangProbe
+
+    return SglangProbe(paths().cache / "engine-facts")
 
 
 def client(base_url: str, api_key: str = "") -> ports.Client:

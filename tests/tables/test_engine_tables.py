@@ -30,7 +30,14 @@ def phases_of(log: Path) -> list[Phase]:
 @TABLES
 def test_every_row_names_its_source(table: EngineTable) -> None:
     """What we know and did not ask says where it is from."""
-    rows = (*table.recipes, *table.gone_flags, *table.owned_flags, *table.phases, *table.parser_names)
+    rows = (
+        *table.recipes,
+        *table.gone_flags,
+        *table.owned_flags,
+        *table.phases,
+        *table.parser_names,
+        *table.kv_rewrites,
+    )
 
     assert [row for row in rows if not row.source.strip()] == []
     assert bool(table.cpu_kv_bytes_since) == bool(table.cpu_kv_bytes_source)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from holddown.base.evidence import Known
 from holddown.base.units import count_text, size_text
 from holddown.explain.drawing import columns, stacked, wrapped
-from holddown.launch.spec import EnvVar, LaunchSpec
+from holddown.launch.spec import EnvVar, LaunchSpec, SecretEnv
 from holddown.plan.estimate import Estimate
 from holddown.plan.memory import MemoryBudget
 from holddown.plan.plan import Figures, NoPlan, Plan, Rejected, Setting
@@ -77,12 +77,14 @@ def _figure(value: float) -> str:
 def _memory(plan: Plan) -> Iterator[str]:
     budget, kv = plan.budget, plan.kv_cache
     per = "per GPU" if plan.gpus else "of free RAM"
+    within = budget.other_bytes - budget.beyond_bytes
     yield (
-        f"memory    {size_text(budget.weights_bytes)} weights + {size_text(budget.kv_cache_bytes)} KV cache + "
-        f"{size_text(budget.other_bytes - budget.beyond_bytes)} engine, of {size_text(budget.capacity_bytes)} {per}"
+        f"memory    {size_text(budget.weights_bytes)} weights + {size_text(budget.kv_cache_bytes)} KV cache"
+        f"{f' + {size_text(within)} engine' if within else ''}, of {size_text(budget.capacity_bytes)} {per}"
     )
     if budget.beyond_bytes:
         beyond = "CUDA context and graphs" if budget.beyond_bytes > budget.runtime_bytes else "CUDA context"
+        beyond = beyond if within else "activations, CUDA context and graphs"
         yield f"          and {size_text(budget.beyond_bytes)} beside that share, for the engine's {beyond}"
     if kv is not None and kv.tokens:
         yield (
@@ -215,6 +217,13 @@ def no_plan_text(no: NoPlan) -> str:
 
 def command_text(spec: LaunchSpec) -> str:
     """What could be pasted into a shell. A secret is named, never shown."""
-    secrets = [f'{secret.name}="$(cat {shlex.quote(secret.path)})"' for secret in spec.secrets]
+    secrets = [f"{secret.name}={_read(secret)}" for secret in spec.secrets if not secret.file]
+    files = [
+        f"(umask 077; echo {secret.name}: {_read(secret)} > {secret.file}) &&" for secret in spec.secrets if secret.file
+    ]
     variables = [f"{each.name}={shlex.quote(each.value)}" for each in spec.env]
-    return " ".join([*secrets, *variables, shlex.join(spec.argv)])
+    return " ".join([*files, *secrets, *variables, shlex.join(spec.argv)])
+
+
+def _read(secret: SecretEnv) -> str:
+    return f'"$(cat {shlex.quote(secret.path)})"'

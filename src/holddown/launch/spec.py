@@ -14,10 +14,18 @@ class EnvVar:
 
 @dataclass(frozen=True, slots=True)
 class SecretEnv:
-    """An environment variable whose value is read from `path` at launch and never leaves the engine's environment."""
+    """A secret that is read from `path` at launch and never leaves the engine's surroundings: an environment variable,
+    or for an engine that reads none, where `file` is not empty, the entry `name` of a YAML file of that name in its
+    private folder, in which it is started."""
 
     name: str
     path: str
+    file: str = ""
+
+
+def secret_in_file(name: str, path: str, file: str) -> SecretEnv:
+    """A secret that the engine takes from a file of its own. file: its name, without folders."""
+    return SecretEnv(name, path, file)
 
 
 @dataclass(frozen=True, slots=True)

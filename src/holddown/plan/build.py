@@ -1,6 +1,6 @@
 """One engine build asked about one checkpoint: whether it can, what it keeps the KV cache in, how fast it would be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -23,7 +23,7 @@ from holddown.plan.parallelism import Parallelism
 from holddown.plan.parsers import Parsers, parser_settings
 from holddown.plan.plan import Rejected, Setting
 from holddown.plan.rig import Hardware, named_rig
-from holddown.plan.search import SpeedOf
+from holddown.plan.search import LimitsOf, SpeedOf
 from holddown.plan.settings import decide, findings_of
 from holddown.plan.site import Site
 from holddown.plan.speed import predict
@@ -78,14 +78,9 @@ class Build:
         def limits_of(split: Parallelism) -> Sequence[Limit]:
             unfit = [] if self._wish.kv_cache_dtype else [each for each in kv_of(split).findings if each.blocks]
             of_backend = (Limit(each.code, each.what, each.seen) for each in unfit)
-            return (*parallel_limits(self.model, self.candidate.facts, split), *of_backend)
+            return (*self.limits(split), *of_backend)
 
-        facts = self.candidate.facts
-        share = known_or(facts.gpu_memory_utilization, UTILIZATION)
-        second = is_second_runner(self.model, facts.version)
-        beyond = second or version_key(facts.version) < _GRAPHS_IN_SHARE_SINCE
-        profiled = (facts.kind, facts.version, capability) == _PROFILED
-        rules = Rules(stored_of, share, beyond, second, profiled, limits_of, self._drafting())
+        rules = self.rules(gpus, stored_of, limits_of)
         fit = fit_gpus(self.model, gpus, self.wishes, rules, self._speed_of(gpus))
         if not isinstance(fit, Fit):
             return fit
@@ -93,6 +88,19 @@ class Build:
         hardware = self._hardware(gpus[: len(fit.gpus)])
         rows = hardware.value if isinstance(hardware, Known) else None
         return self._completed(replace(fit, fabric=fabric, hardware=rows), kv_of(fit.parallelism), capability)
+
+    def limits(self, split: Parallelism) -> Sequence[Limit]:
+        """The engine's own rules that this split breaks."""
+        return parallel_limits(self.model, self.candidate.facts, split)
+
+    def rules(self, gpus: tuple[Gpu, ...], kv_of: Callable[[Parallelism], KvDtype], limits_of: LimitsOf) -> Rules:
+        """How this build shares out a GPU's memory."""
+        facts = self.candidate.facts
+        share = known_or(facts.gpu_memory_utilization, UTILIZATION)
+        second = is_second_runner(self.model, facts.version)
+        beyond = second or version_key(facts.version) < _GRAPHS_IN_SHARE_SINCE
+        profiled = (facts.kind, facts.version, known_or(gpus[0].compute_capability, "")) == _PROFILED
+        return Rules(kv_of, share, beyond, second, profiled, limits_of, self._drafting())
 
     def settings(self, fit: Fit) -> tuple[Setting, ...]:
         return decide(self.model, self.candidate, fit, self.wishes)

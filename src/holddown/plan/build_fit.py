@@ -6,7 +6,7 @@ from holddown.base.evidence import Known
 from holddown.base.finding import Finding, Severity
 from holddown.facts.engine import EngineFacts, GoneArchitecture, version_key
 from holddown.facts.model import CheckpointFormat, ModelFacts
-from holddown.tables.load import engine_table, recorded_build, recorded_versions
+from holddown.tables.load import engine_table, recorded_build, recorded_versions, to_have
 
 
 def build_findings(model: ModelFacts, facts: EngineFacts, compute_capability: str) -> tuple[Finding, ...]:
@@ -40,14 +40,18 @@ def _architecture(model: ModelFacts, facts: EngineFacts) -> Iterator[Finding]:
         yield _gone(gone, facts, what, seen)
         return
     newer = _first_with(facts, names)
-    what += f"; {newer} has" if newer else f"; nor has any recorded release up to {recorded_versions(facts.kind)[-1]}"
-    yield _block("compat.architecture", names[0], what, seen, f"holddown engine install {newer}" if newer else "")
+    what += (
+        f"; {facts.kind}@{newer} has"
+        if newer
+        else f"; nor has any recorded release up to {recorded_versions(facts.kind)[-1]}"
+    )
+    yield _block("compat.architecture", names[0], what, seen, to_have(facts.kind, newer) if newer else "")
 
 
 def _gone(gone: GoneArchitecture, facts: EngineFacts, what: str, seen: str) -> Finding:
     if gone.plugin:
         return _block("compat.architecture", gone.name, f"{what} any more: a plug-in brings it", gone.plugin, "")
-    command = f"holddown engine install {facts.kind}@{gone.last_version}"
+    command = to_have(facts.kind, gone.last_version)
     return _block("compat.architecture", gone.name, f"{what} any more: {gone.last_version} was the last", seen, command)
 
 
@@ -59,7 +63,7 @@ def _first_with(facts: EngineFacts, names: tuple[str, ...]) -> str:
     earlier = [version for version in reversed(versions) if version_key(version) < own]
     for version in (*later, *earlier):
         if set(names) & set(recorded_build(facts.kind, version).facts.architectures):
-            return f"{facts.kind}@{version}"
+            return version
     return ""
 
 
@@ -73,7 +77,7 @@ def _gguf(model: ModelFacts, facts: EngineFacts) -> Iterator[Finding]:
         what = f"{_build(facts)} reads GGUF only with the plug-in {table.gguf_plugin}, which it does not have"
         yield _block("compat.gguf", model.name, what, "gguf is not among its quantisation methods", instead)
         return
-    built_in = any(each.method == "gguf" for each in facts.quantization_minimums)
+    built_in = not table.gguf_plugin or any(each.method == "gguf" for each in facts.quantization_minimums)
     architecture = model.model_type
     if built_in and isinstance(architecture, Known) and architecture.value not in table.gguf_architectures:
         what = f"{_build(facts)} reads GGUF, but none of the architecture {architecture.value}"
@@ -92,10 +96,9 @@ def _quantization(model: ModelFacts, facts: EngineFacts, compute_capability: str
     if method.value not in facts.quantization_methods:
         newer = _first_quantized(facts, method.value)
         what = f"{_build(facts)} does not know the quantisation {method.value}"
-        what += f"; {newer} does" if newer else ""
-        yield _block(
-            "compat.quantization", method.value, what, where, f"holddown engine install {newer}" if newer else ""
-        )
+        what += f"; {facts.kind}@{newer} does" if newer else ""
+        command = to_have(facts.kind, newer) if newer else ""
+        yield _block("compat.quantization", method.value, what, where, command)
         return
     least = next((each for each in facts.quantization_minimums if each.method == method.value), None)
     if (
@@ -118,5 +121,5 @@ def _number(capability: str) -> tuple[int, ...]:
 def _first_quantized(facts: EngineFacts, method: str) -> str:
     for version in recorded_versions(facts.kind):
         if method in recorded_build(facts.kind, version).facts.quantization_methods:
-            return f"{facts.kind}@{version}"
+            return version
     return ""

@@ -18,6 +18,7 @@ from holddown.plan.remedies import remedies
 from holddown.plan.settings import without_defaults
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.tables.load import to_have
 
 
 def plan(
@@ -164,7 +165,8 @@ def _plan(
     device = "GPUs" if fit.gpus else "the CPU"
     because = f"the newest registered build for {device} that runs this checkpoint here (of {len(rejected) + 1})"
     if candidate.engine.recorded:
-        because = f"read from its published package; holddown engine install {candidate.engine.ref} brings it here"
+        bring = to_have(candidate.engine.kind, candidate.engine.version)
+        because = f"read from its published package; {bring} brings it here"
     elif wishes.engine:
         because = f"--engine {wishes.engine} asked for it"
     elif not rejected:

@@ -189,7 +189,8 @@ class _Question:
         method = self._method()
         if method.startswith("modelopt") and "modelopt" in self.facts.kv_quantization_followed:
             return "fp8_e4m3" if dtype == "auto" else dtype
-        if method == "compressed-tensors" and not is_latent(self.model):
+        followed = method in self.facts.kv_quantization_followed
+        if method == "compressed-tensors" and followed and not is_latent(self.model):
             return "fp8" if dtype == "auto" or not self.facts.kv_flag_wins else dtype
         return dtype
 

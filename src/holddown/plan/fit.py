@@ -138,6 +138,12 @@ class Rules:
     profiled: bool
     limits_of: LimitsOf
     drafting: Drafting | None = None
+    static_share: bool = False
+    """As `option.Terms` has it."""
+    most_share: float = _MOST_UTILIZATION
+    """Beyond the usual one, where that leaves less KV cache than is wanted."""
+    batch_tokens: int = 0
+    """Of one step, where the engine has a number of its own."""
 
 
 def fit_gpus(
@@ -157,6 +163,7 @@ def fit_gpus(
         profiled=rules.profiled,
         kv_pool_bytes=wished_number(wishes, "kv-cache-memory-bytes"),
         drafting=rules.drafting,
+        static_share=rules.static_share,
     )
     fixed = _fixed(wishes)
     splits = tuple(layouts(len(gpus), moe=model.moe is not None, fixed=fixed))
@@ -239,7 +246,8 @@ def _fixed(wishes: Wishes) -> dict[str, int]:
 
 def _variations(gpus: Sequence[Gpu], wishes: Wishes, rules: Rules) -> Variations:
     usual = batch_defaults(gpus[0].total_bytes, gpus[0].name)
-    tokens = wished_number(wishes, "max-num-batched-tokens") or usual.max_num_batched_tokens
+    own = rules.batch_tokens or usual.max_num_batched_tokens
+    tokens = wished_number(wishes, "max-num-batched-tokens") or own
     graphs = wished(wishes, "enforce-eager") != "true"
     users = wishes.workload.concurrency
     fewer = 1 << max(3, (2 * users - 1).bit_length()) if users else _SEQUENCES
@@ -250,8 +258,9 @@ def _variations(gpus: Sequence[Gpu], wishes: Wishes, rules: Rules) -> Variations
     share = fraction_in(wished(wishes, "gpu-memory-utilization"))
     if share is not None:
         return Variations((share,), batches)
-    free = all(possible_share(gpu, _MOST_UTILIZATION) == _MOST_UTILIZATION for gpu in gpus)
-    shares = (rules.usual_share, _MOST_UTILIZATION) if free and rules.usual_share < _MOST_UTILIZATION else None
+    larger = rules.most_share
+    free = rules.static_share or all(possible_share(gpu, larger) == larger for gpu in gpus)
+    shares = (rules.usual_share, larger) if free and rules.usual_share < larger else None
     return Variations(shares or (rules.usual_share,), batches)
 
 

@@ -8,6 +8,7 @@ from holddown.facts.model import ModelFacts
 STORED = {
     "auto": BF16,
     "bfloat16": BF16,
+    "bf16": BF16,
     "float16": KvDtype("float16", 2),
     "fp8": FP8,
     "fp8_e4m3": FP8,

@@ -51,6 +51,7 @@ class Terms:
     profiled: bool = False
     kv_pool_bytes: int = 0
     drafting: Drafting | None = None
+    static_share: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,10 @@ def option(terms: Terms, split: Parallelism, share: float, batch: Batch) -> Opti
     """The split with this share of each GPU's memory; or the limit that forbids it."""
     gpus = terms.gpus[: split.world_size]
     smallest = min(gpus, key=lambda gpu: gpu.free_bytes)
-    share = possible_share(smallest, share)
-    capacity = int((smallest.total_bytes - DRIVER_RESERVED_BYTES) * share)
+    share = share if terms.static_share else possible_share(smallest, share)
     cache = cache_of(terms.model, terms.kv_of(split), split)
     stages = tuple(
-        _budget(terms, split, stage, batch, smallest, capacity) for stage in range(split.pipeline_parallel_size)
+        _budget(terms, split, stage, batch, (smallest, share)) for stage in range(split.pipeline_parallel_size)
     )
     worst = min(stages, key=lambda budget: budget.kv_cache_bytes)
     pool = worst.kv_cache_bytes
@@ -122,16 +122,24 @@ def possible_share(gpu: Gpu, share: float) -> float:
     return share if most >= share else math.floor(most * 100) / 100
 
 
-def _budget(terms: Terms, split: Parallelism, stage: int, batch: Batch, gpu: Gpu, capacity: int) -> MemoryBudget:
+def _budget(terms: Terms, split: Parallelism, stage: int, batch: Batch, taken: tuple[Gpu, float]) -> MemoryBudget:
+    """Of one rank of this stage. taken: the GPU, and the share of its memory."""
+    gpu, share = taken
     weights = rank_weights(terms.model, split, stage, terms.loaded)
     weights_bytes = max(0, sum(each.size_bytes for each in weights) - terms.loaded.offload_bytes)
     activation = activation_bytes(terms.model, split, batch, terms.second_runner)
     graphs = graph_bytes(terms.model, split, batch)
     context, non_torch = context_bytes(terms.model, split), non_torch_bytes(split)
-    beyond = context + (graphs if terms.graphs_beyond else 0)
-    within = weights_bytes + activation + non_torch + context + graphs - beyond
+    every = weights_bytes + activation + non_torch + context + graphs
+    if terms.static_share:
+        # context and communicators are there before the engine looks at what is free
+        capacity = int((gpu.free_bytes - DRIVER_RESERVED_BYTES - context - non_torch) * share)
+        beyond = every - weights_bytes
+    else:
+        capacity = int((gpu.total_bytes - DRIVER_RESERVED_BYTES) * share)
+        beyond = context + (graphs if terms.graphs_beyond else 0)
     # what lies beyond the share must find room on the GPU too
-    pool = min(capacity - within, gpu.free_bytes - DRIVER_RESERVED_BYTES - within - beyond)
+    pool = min(capacity - (every - beyond), gpu.free_bytes - DRIVER_RESERVED_BYTES - every)
     return MemoryBudget(
         capacity_bytes=capacity,
         weights_bytes=weights_bytes,

@@ -9,7 +9,10 @@ from holddown.facts.engine import EngineFacts, version_key
 from holddown.facts.model import ModelFacts
 from holddown.plan.plan import Setting
 from holddown.tables.family import Family
-from holddown.tables.load import families_of, recorded_build, recorded_versions
+from holddown.tables.load import engine_table, families_of, recorded_build, recorded_versions, to_have
+
+_AUTO = "enable-auto-tool-choice"
+"""vLLM's; other engines let the model call tools as soon as there is a parser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ def parser_settings(model: ModelFacts, facts: EngineFacts) -> Parsers:
     if isinstance(template, Known):
         rows = tuple(row for row in rows if _is_of(row, template.value))
     if len(rows) != 1 or (_marked(rows[0]) and not isinstance(template, Known)):
-        return Parsers((), _which(rows))
+        return Parsers((), _which(rows, facts))
     return _of_family(rows[0], model, facts)
 
 
@@ -42,12 +45,14 @@ def _marked(row: Family) -> bool:
     return bool(row.template_has or row.template_lacks)
 
 
-def _which(rows: Sequence[Family]) -> tuple[Finding, ...]:
+def _which(rows: Sequence[Family], facts: EngineFacts) -> tuple[Finding, ...]:
     """There is no chat template to tell releases of one architecture apart."""
     if len(rows) < 2:
         return ()  # not known, or one family of many that share the architecture
-    tools = [f"{row.tool_parser or 'none'} ({row.name})" for row in rows]
-    reasoning = [f"{row.reasoning_parser or 'none'} ({row.name})" for row in rows]
+    tools = [f"{called(facts, 'tool', row.tool_parser) or 'none'} ({row.name})" for row in rows]
+    reasoning = [f"{called(facts, 'reasoning', row.reasoning_parser) or 'none'} ({row.name})" for row in rows]
+    first = called(facts, "tool", rows[0].tool_parser)
+    auto = f" --set {_AUTO}" if facts.knows_flag(_AUTO) else ""
     return (
         Finding(
             "plan.parsers",
@@ -55,9 +60,7 @@ def _which(rows: Sequence[Family]) -> tuple[Finding, ...]:
             "tool-call-parser",
             "which tool and reasoning parser it needs is told by its chat template, and there is none here",
             f"tool parser {' or '.join(tools)}; reasoning parser {' or '.join(reasoning)}",
-            f"--set tool-call-parser={rows[0].tool_parser} --set enable-auto-tool-choice"
-            if rows[0].tool_parser
-            else "",
+            f"--set tool-call-parser={first}{auto}" if first else "",
         ),
     )
 
@@ -66,29 +69,39 @@ def _of_family(row: Family, model: ModelFacts, facts: EngineFacts) -> Parsers:
     settings: list[Setting] = []
     findings: list[Finding] = []
     source = Source(SourceKind.TABLE, f"{row.name}: {row.source}")
-    if row.tool_parser:
+    tool, reasoning = called(facts, "tool", row.tool_parser), called(facts, "reasoning", row.reasoning_parser)
+    if tool:
         because = f"{row.name} writes tool calls in the form that this parser reads"
-        if _has(facts.tool_parsers, row.tool_parser):
-            settings.append(Setting("tool-call-parser", row.tool_parser, because, source))
-            auto = "the model decides by itself when to call a tool; the parser is only used with it"
-            settings.append(Setting("enable-auto-tool-choice", "true", auto, source))
+        if _has(facts.tool_parsers, tool):
+            settings.append(Setting("tool-call-parser", tool, because, source))
+            if facts.knows_flag(_AUTO):
+                auto = "the model decides by itself when to call a tool; the parser is only used with it"
+                settings.append(Setting(_AUTO, "true", auto, source))
         else:
-            findings.append(_lacks(facts, "tool", "tool-call-parser", row.tool_parser))
+            findings.append(_lacks(facts, "tool", "tool-call-parser", tool))
     if row.reasoning_needs and not isinstance(model.chat_template, Known):
-        findings.append(_maybe(row))
-    elif row.reasoning_parser and _reasons(row, model.chat_template):
+        findings.append(_maybe(row, reasoning))
+    elif reasoning and _reasons(row, model.chat_template):
         because = f"{row.name} thinks before it answers; without it the thinking is part of the answer"
-        if _has(facts.reasoning_parsers, row.reasoning_parser):
-            settings.append(Setting("reasoning-parser", row.reasoning_parser, because, source))
+        if _has(facts.reasoning_parsers, reasoning):
+            settings.append(Setting("reasoning-parser", reasoning, because, source))
         else:
-            findings.append(_lacks(facts, "reasoning", "reasoning-parser", row.reasoning_parser))
+            findings.append(_lacks(facts, "reasoning", "reasoning-parser", reasoning))
     return Parsers(tuple(settings), tuple(findings))
 
 
-def _maybe(row: Family) -> Finding:
+def called(facts: EngineFacts, of: str, name: str) -> str:
+    """What this build calls a parser that families are recorded with by vLLM's name. of: `tool` or `reasoning`."""
+    rows = engine_table(facts.kind).parser_names
+    here = next((row.here for row in rows if (row.of, row.name) == (of, name)), (name,))
+    parsers = facts.tool_parsers if of == "tool" else facts.reasoning_parsers
+    return next((each for each in here if _has(parsers, each)), here[0])
+
+
+def _maybe(row: Family, parser: str) -> Finding:
     """Some releases of the family think and some do not, and there is no chat template to tell."""
     what = "whether this release thinks before it answers is told by its chat template, and there is none here"
-    do = f"--set reasoning-parser={row.reasoning_parser}"
+    do = f"--set reasoning-parser={parser}"
     return Finding("plan.reasoning-parser", Severity.NOTE, "reasoning-parser", what, row.name, do)
 
 
@@ -109,7 +122,7 @@ def _lacks(facts: EngineFacts, kind: str, flag: str, name: str) -> Finding:
     else:
         newer = _first_with(facts, kind, name)
         seen = f"it has {', '.join(parsers.value)}"
-        command = f"holddown engine install {newer}" if newer else ""
+        command = to_have(facts.kind, newer) if newer else ""
     what = f"this model's {kind} parser, {name}, is not among those of {build}: its answers come unparsed"
     return Finding(f"plan.{flag}", Severity.NOTE, flag, what, seen, command)
 
@@ -119,5 +132,5 @@ def _first_with(facts: EngineFacts, kind: str, name: str) -> str:
         if version_key(version) > version_key(facts.version):
             newer = recorded_build(facts.kind, version).facts
             if _has(newer.tool_parsers if kind == "tool" else newer.reasoning_parsers, name):
-                return f"{facts.kind}@{version}"
+                return version
     return ""

@@ -10,6 +10,7 @@ from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.build import Build
 from holddown.plan.fit import Fit
 from holddown.plan.plan import Rejected, Setting
+from holddown.plan.sglang import sglang_build
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
 
@@ -37,7 +38,10 @@ class Kind:
     home: CheckpointFormat
 
 
-PLANNERS: dict[str, Kind] = {"vllm": Kind(Build, CheckpointFormat.SAFETENSORS)}
+PLANNERS: dict[str, Kind] = {
+    "vllm": Kind(Build, CheckpointFormat.SAFETENSORS),
+    "sglang": Kind(sglang_build, CheckpointFormat.SAFETENSORS),
+}
 """In the order in which they are preferred where several run a checkpoint equally well."""
 
 

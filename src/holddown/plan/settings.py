@@ -73,10 +73,7 @@ def _ours(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> 
     settings += fit.settings
     if known_or(candidate.facts.device, "") == "cpu":
         _cpu(add, fit, calculated)
-    _fabric(add, fit)
-    if wishes.consent.because and model.remote_code:
-        names = ", ".join(file.name for file in model.remote_code)
-        add("trust-remote-code", "true", wishes.consent.because, Source(SourceKind.USER, names))
+    settings += [*fabric_settings(fit), *consent_settings(model, wishes)]
     if candidate.facts.knows_flag("disable-access-log-for-endpoints"):
         because = "the supervisor asks /health all along; a log line for each would bury the others"
         add("disable-access-log-for-endpoints", "/health,/metrics", because, _flag_of(candidate))
@@ -94,14 +91,21 @@ def _split(add: Callable[..., None], fit: Fit, calculated: Source) -> None:
         add("enable-expert-parallel", "true", because, calculated)
 
 
-def _fabric(add: Callable[..., None], fit: Fit) -> None:
+def fabric_settings(fit: Fit) -> Iterator[Setting]:
     """NCCL's variables, where several ranks talk over a fabric that needs some."""
     if fit.parallelism.world_size == 1 or not isinstance(fit.fabric, Known):
         return
     row = fit.fabric.value
     for each in row.environment:
         source = Source(SourceKind.TABLE, f"fabric {row.name}: {each.source}")
-        add(each.name, each.value, each.because, source, each.otherwise)
+        yield Setting(each.name, each.value, each.because, source, each.otherwise)
+
+
+def consent_settings(model: ModelFacts, wishes: Wishes) -> Iterator[Setting]:
+    """That the checkpoint's own code may run, where the user said so."""
+    if wishes.consent.because and model.remote_code:
+        names = ", ".join(file.name for file in model.remote_code)
+        yield Setting("trust-remote-code", "true", wishes.consent.because, Source(SourceKind.USER, names))
 
 
 def _cpu(add: Callable[..., None], fit: Fit, calculated: Source) -> None:

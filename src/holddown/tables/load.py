@@ -144,9 +144,18 @@ def recorded_engine(name: str, version: str) -> tuple[Engine, EngineFacts]:
             f"nothing is recorded of {name}@{version}",
             code="engine.not-recorded",
             seen=f"recorded: {there}",
-            do=f"holddown engine install {name}@{version}",
+            do=to_have(name, version),
         )
     return _recorded(name, version), recorded_build(name, version).facts
+
+
+def to_have(kind: str, version: str) -> str:
+    """The command that brings a build of this kind here, or what to do where there is no recipe for it."""
+    path = _FOLDER / "engines" / f"{kind}.toml"
+    if not path.is_file() or engine_table(kind).recipes:
+        return f"holddown engine install {kind}@{version}"
+    package = engine_table(kind).package
+    return f"pip install {package}=={version} in an environment of its own, and holddown engine add ITS/bin/python"
 
 
 def _recorded(kind: str, version: str) -> Engine:

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import getpass
+import json
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from holddown.facts.proc import Stat, read_stat
 from holddown.launch.environment import NOT_INHERITED
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
-from holddown.launch.spec import LaunchSpec
+from holddown.launch.spec import LaunchSpec, SecretEnv
 from holddown.ports import LOG_BYTES
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -64,10 +65,12 @@ class LocalProcesses:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
     def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
-        environment = _environment(spec, run_dir)
+        environment, files = _environment(spec, run_dir), _secret_files(spec)
         read_end, write_end = os.pipe()
         try:
             _make_private(Path(run_dir))
+            for name, text in files.items():
+                _write_private(Path(run_dir) / name, text)
             self._pump = _Pump(log_path, read_end, self._start_pump(log_path, read_end))
             engine = self._spawn(list(spec.argv), stdout=write_end, environment=environment, directory=run_dir)
         except OSError as error:
@@ -260,17 +263,31 @@ def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:
     environment |= {variable.name: variable.value for variable in spec.env}
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", _compiled())
     environment["TMPDIR"] = run_dir
-    for secret in spec.secrets:
-        try:
-            environment[secret.name] = Path(secret.path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise LaunchError(
-                f"the file of {secret.name} cannot be read: {error}",
-                code="launch.secret",
-                seen=secret.path,
-                do="check the path given to --api-key-file and who may read it",
-            ) from error
+    environment |= {secret.name: _secret(secret) for secret in spec.secrets if not secret.file}
     return environment
+
+
+def _secret_files(spec: LaunchSpec) -> dict[str, str]:
+    """Name -> text of the files in which the engine looks for secrets. A JSON string is a YAML string."""
+    return {each.file: f"{each.name}: {json.dumps(_secret(each))}\n" for each in spec.secrets if each.file}
+
+
+def _write_private(target: Path, text: str) -> None:
+    target.unlink(missing_ok=True)
+    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _secret(secret: SecretEnv) -> str:
+    try:
+        return Path(secret.path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(
+            f"the file of {secret.name} cannot be read: {error}",
+            code="launch.secret",
+            seen=secret.path,
+            do="check the path given to --api-key-file and who may read it",
+        ) from error
 
 
 def _compiled() -> str:
