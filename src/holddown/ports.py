@@ -89,7 +89,10 @@ class Engines(Protocol):
 
 class EngineProbe(Protocol):
     def facts(self, engine: Engine, progress: Progress) -> EngineFacts:
-        """Asks the installation, or the cache when its fingerprint is unchanged. Raises: EngineError."""
+        """As `read`, and whether it can be imported at all, which is tried once. Raises: EngineError."""
+
+    def read(self, engine: Engine) -> EngineFacts:
+        """What its files say, in less than a second; kept until they change. Raises: EngineError."""
 
 
 class Client(Protocol):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -287,6 +289,24 @@ def _child_of(pid: int) -> int:
     raise AssertionError(f"process {pid} started no child")
 
 
+def test_probe_shows_a_release_on_record(holddown: Run) -> None:
+    """What it takes, and what has a word in its name; nothing is installed for it."""
+    card = holddown("engine", "probe", "vllm@0.16.0", "--compute-capability", "12.0")
+    assert card.returncode == 0, card.stderr
+    assert "options       212; 1 deprecated: --disable-log-requests" in card.stdout
+    assert re.search(r"TRITON_MLA +MLA: auto, bfloat16", card.stdout)
+
+    found = holddown("engine", "probe", "vllm@0.16.0", "--find", "disable-log-req")
+    assert found.stdout.splitlines() == [
+        "option --disable-log-requests  turns on, and off as --no-; [DEPRECATED] Disable logging requests."
+    ]
+    nothing = holddown("engine", "probe", "vllm@0.16.0", "--find", "no-such-word")
+    assert nothing.returncode == 1 and "vllm 0.16.0 has nothing with 'no-such-word' in its name" in nothing.stdout
+    unknown = holddown("engine", "probe", "vllm@0.1")
+    assert unknown.returncode == 2 and "nothing is recorded of vllm@0.1" in unknown.stderr
+    assert json.loads(holddown("engine", "probe", "vllm@0.16.0", "--json").stdout)["version"] == "0.16.0"
+
+
 def fake_engine(folders: EngineFolders) -> Engine:
     return folders.add("fake", sys.executable, FAKE_ENGINE)
 
@@ -303,6 +323,27 @@ def test_facts_are_asked_once_per_installation(folders: EngineFolders, tmp_path:
     assert len(heard.lines) == 1
     assert first.knows_flag("max-model-len")
     assert "LlamaForCausalLM" in first.architectures
+
+
+def test_reading_imports_nothing_and_asks_no_python_twice(folders: EngineFolders, tmp_path: Path) -> None:
+    """Where the package lies is remembered, until a folder of packages changes."""
+    package = tmp_path / "site" / "vllm"
+    shutil.copytree(Path(FAKE_ENGINE) / "vllm", package)
+    (package / "__init__.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    python = tmp_path / "python"
+    # every start of this interpreter leaves a line
+    python.write_text(f'#!/bin/sh\necho started >> {tmp_path}/starts\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    engine = replace(an_engine(), python=str(python), pythonpath=str(package.parent))
+    probe = VllmProbe(tmp_path / "cache")
+
+    first = probe.read(engine)
+    assert probe.read(engine) == first and first.import_error == ""
+    assert (tmp_path / "starts").read_text(encoding="utf-8") == "started\n"
+    (package.parent / "another-1.0.dist-info").mkdir()
+    assert probe.read(engine).fingerprint != first.fingerprint
+    assert (tmp_path / "starts").read_text(encoding="utf-8") == "started\n" * 2
+    assert "imported" in probe.facts(engine, Heard()).import_error
 
 
 def test_a_changed_installation_is_asked_anew(folders: EngineFolders, tmp_path: Path) -> None:

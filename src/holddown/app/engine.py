@@ -7,6 +7,7 @@ from holddown.base.errors import EngineError, UsageError
 from holddown.base.evidence import Fact, Unknown
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.ports import EngineProbe, Engines, Progress
+from holddown.tables.load import recorded_engine, recorded_engines
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,27 @@ def find(engines: Engines, ref: str) -> Engine:
         seen="registered: " + (", ".join(engine.ref for engine in known) or "none"),
         do="holddown engine list",
     )
+
+
+def known(engines: Engines, probe: EngineProbe, ref: str) -> EngineFacts:
+    """What is known of a build without importing it: installed, as its files are now; else as it was recorded.
+
+    ref: `NAME`, of which the newest counts, or `NAME@VERSION`; empty for the newest that is installed.
+    Raises: UsageError, EngineError.
+    """
+    installed = [engine for engine in engines.all() if ref in ("", engine.name, engine.ref)]
+    if installed:
+        return probe.read(installed[-1])
+    recorded = [engine for engine in recorded_engines() if ref in ("", engine.name, engine.ref)]
+    if not recorded:
+        _, facts = recorded_engine(*_named(ref))  # says which there are
+        return facts
+    return recorded_engine(recorded[-1].name, recorded[-1].version)[1]
+
+
+def _named(ref: str) -> tuple[str, str]:
+    name, _, version = ref.partition("@")
+    return name, version
 
 
 def remove(engines: Engines, ref: str, in_use: Sequence[str]) -> Engine:

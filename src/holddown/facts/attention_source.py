@@ -104,7 +104,7 @@ def _backend(
     asked = Asked(source, owner)
     accepted = tuple(cc for cc in capabilities if asked.yes(cc, "supports_compute_capability", CAPABILITIES[cc]))
     kv = asked.kv(accepted, kv_cache_dtypes)
-    head_sizes = tuple(size for size in _HEAD_SIZES if asked.yes("9.0", "supports_head_size", size))
+    head_sizes = asked.head_sizes(_HEAD_SIZES, _BASE)
     refusals, requirements = asked.combinations(kv, head_sizes)
     return AttentionBackend(
         name=name,

@@ -48,11 +48,12 @@ def read_flags(
     """
     types = types_of([*argument_trees, *config_trees])
     types = types_of([*_imported(argument_trees, types, module), *argument_trees, *config_trees])
-    sizes = frozenset(name for tree in argument_trees for name in _sizes(tree))
+    trees = [(tree, list(ast.walk(tree))) for tree in argument_trees]
+    sizes = frozenset(name for _, nodes in trees for name in _sizes(nodes))
     found: dict[str, Flag] = {}
-    for tree in argument_trees:
-        parser = _Parser(types, sizes, _changes(tree, types))
-        for flag in (*parser.added(tree), *parser.frontend(tree)):
+    for tree, nodes in trees:
+        parser = _Parser(types, sizes, _changes(nodes, types))
+        for flag in (*parser.added(nodes), *parser.frontend(tree)):
             found.setdefault(flag.name, flag)
     return tuple(found[name] for name in sorted(found))
 
@@ -68,10 +69,10 @@ def _imported(trees: Sequence[ast.Module], types: Types, module: ReadModule) -> 
                 yield found
 
 
-def _sizes(tree: ast.Module) -> Iterator[str]:
+def _sizes(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Fields whose numbers may be written `8k`: those that `human_readable_int` is chosen for."""
     named: dict[str, ast.expr] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Set() | ast.List() | ast.Tuple() as words):
                 named[name] = words
@@ -107,13 +108,13 @@ class _Changes:
     without: frozenset[tuple[_Whose, str | None]]
 
 
-def _changes(tree: ast.Module, types: Types) -> _Changes:
+def _changes(nodes: Iterable[ast.AST], types: Types) -> _Changes:
     configs: dict[str, str] = {}
     named: dict[str, _Whose] = {}
     kinds: dict[_Whose, ast.expr] = {}
     single: set[_Whose] = set()
     without: set[tuple[_Whose, str | None]] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=variable)], value=ast.Call(func=ast.Name(id="get_kwargs"), args=[config, *_])
@@ -155,8 +156,8 @@ class _Parser:
     sizes: frozenset[str]
     changes: _Changes
 
-    def added(self, tree: ast.Module) -> Iterator[Flag]:
-        for node in ast.walk(tree):
+    def added(self, nodes: Iterable[ast.AST]) -> Iterator[Flag]:
+        for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
                 names = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
                 if any(name.startswith("--") for name in names):

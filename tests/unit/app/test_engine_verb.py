@@ -80,3 +80,16 @@ def test_a_bare_name_with_one_version_is_enough_to_remove_it() -> None:
 
     assert app.remove(engines, "vllm", ()).ref == "vllm@0.32.0"
     assert engines.known == []
+
+
+def test_what_is_known_of_a_build() -> None:
+    """An installed one as it is now, the newest of a name; else what is on record of it."""
+    engines = FakeEngines([an_engine(version="0.31.0"), an_engine(version="0.32.0")])
+    probe = FakeProbe(engine_facts(flags=(Flag("--here"),)))
+
+    assert app.known(engines, probe, "").knows_flag("here")
+    assert app.known(engines, probe, "vllm@0.31.0").knows_flag("here")
+    assert app.known(engines, probe, "vllm@0.16.0").version == "0.16.0"
+    assert app.known(FakeEngines(), probe, "sglang").kind == "sglang"
+    with pytest.raises(UsageError, match="nothing is recorded of vllm@1"):
+        app.known(engines, probe, "vllm@1")

@@ -15,6 +15,12 @@ class ProbeByKind:
         self._made: dict[str, EngineProbe] = {}
 
     def facts(self, engine: Engine, progress: Progress) -> EngineFacts:
+        return self._probe(engine).facts(engine, progress)
+
+    def read(self, engine: Engine) -> EngineFacts:
+        return self._probe(engine).read(engine)
+
+    def _probe(self, engine: Engine) -> EngineProbe:
         if engine.kind not in self._makers:
             raise EngineError(
                 f"{engine.ref} is of a kind that this holddown does not know",
@@ -22,5 +28,4 @@ class ProbeByKind:
                 seen=f"{engine.kind}; it knows {', '.join(self._makers)}",
                 do=f"holddown engine remove {engine.ref}   or use the holddown that registered it",
             )
-        probe = self._made.setdefault(engine.kind, self._makers[engine.kind]())
-        return probe.facts(engine, progress)
+        return self._made.setdefault(engine.kind, self._makers[engine.kind]())

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from holddown.base.errors import EngineError
 from holddown.base.evidence import Fact, Unknown, from_file
-from holddown.edges.probes.facts_cache import FactsCache
-from holddown.edges.probes.python_package import source_file
+from holddown.edges.probes.facts_cache import FactsCache, Imported
+from holddown.edges.probes.python_package import source_file, without_collector
+from holddown.edges.probes.whereabouts import Whereabouts
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.engine_locate import LOCATE_SCRIPT, Located, located
 from holddown.facts.python_source import read_string
@@ -53,19 +54,36 @@ class InstalledProbe:
 
     def __init__(self, cache_dir: Path, package: Package) -> None:
         self._cache = FactsCache(cache_dir)
+        self._whereabouts = Whereabouts(cache_dir)
+        self._imported = Imported(cache_dir)
         self._package = package
 
     def facts(self, engine: Engine, progress: Progress) -> EngineFacts:
-        where = _locate(engine, self._package)
+        found = self.read(engine)
+        if self._imported.get(engine) == found.fingerprint:
+            return found
+        progress(f"trying to import {engine.ref} (once per installation; it takes 10 to 60 s) ...")
+        error = _import_error(engine, found, self._package)
+        if not error:
+            self._imported.keep(engine, found.fingerprint)
+        return replace(found, import_error=error)
+
+    def read(self, engine: Engine) -> EngineFacts:
+        where = self._where(engine)
         fingerprint = _fingerprint(engine, where, self._package)
-        cached = self._cache.get(engine, fingerprint)
-        if cached is not None:
-            return cached
-        progress(f"asking {engine.ref} what it supports (once per installation; its import takes 10 to 60 s) ...")
-        found = _read(engine, where, fingerprint, self._package)
-        if not found.import_error:
+        found = self._cache.get(engine, fingerprint)
+        if found is None:
+            found = _read(engine, where, fingerprint, self._package)
             self._cache.keep(engine, found)
         return found
+
+    def _where(self, engine: Engine) -> Located:
+        known = self._whereabouts.get(engine)
+        if known is not None:
+            return known
+        where = _locate(engine, self._package)
+        self._whereabouts.keep(engine, where)
+        return where
 
 
 def _locate(engine: Engine, package: Package) -> Located:
@@ -142,7 +160,8 @@ def _read(engine: Engine, where: Located, fingerprint: str, package: Package) ->
         architectures=(),
         distribution=where.name,
     )
-    return replace(package.read(bare, where), import_error=_import_error(engine, where, device, package))
+    with without_collector():
+        return package.read(bare, where)
 
 
 def _torch(where: Located) -> tuple[Fact[str], Fact[str]]:
@@ -162,13 +181,13 @@ def _torch(where: Located) -> tuple[Fact[str], Fact[str]]:
     return from_file(version, str(path)), from_file("cpu", f"{path}: {version}, no accelerator named")
 
 
-def _import_error(engine: Engine, where: Located, device: Fact[str], package: Package) -> str:
+def _import_error(engine: Engine, facts: EngineFacts, package: Package) -> str:
     """Empty when the engine can be imported, else the end of its traceback."""
-    modules = list(package.modules(Path(where.package_dir)))
+    modules = list(package.modules(Path(facts.package_dir)))
     script = f"import importlib\nfor name in {json.dumps(modules)}: importlib.import_module(name)"
     trial = f"import {package.name}"
     try:
-        done = _run(engine, ["-c", script], package.environment(device), _IMPORT_TIMEOUT_S)
+        done = _run(engine, ["-c", script], package.environment(facts.device), _IMPORT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return f"{trial} did not end within {_IMPORT_TIMEOUT_S} s"
     if done.returncode == 0:
