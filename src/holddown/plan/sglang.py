@@ -145,7 +145,8 @@ def _in_own_words(finding: Finding) -> Finding:
 
 def _not_counted(settings: Sequence[Setting]) -> Iterator[Finding]:
     for each in settings:
-        if each.name in _NOT_COUNTED and each.value not in ("0", "1", "false"):
+        by_user = each.source.kind is SourceKind.USER
+        if by_user and each.name in _NOT_COUNTED and each.value not in ("0", "1", "false"):
             what = f"holddown does not count with {each.name}: memory, speed and GPUs are those without it"
             yield Finding("plan.not-counted", Severity.WARN, each.name, what, str(each.source))
 
