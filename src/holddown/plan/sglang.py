@@ -145,7 +145,8 @@ def _in_own_words(finding: Finding) -> Finding:
 
 def _not_counted(settings: Sequence[Setting]) -> Iterator[Finding]:
     for each in settings:
-        if each.name in _NOT_COUNTED and each.value not in ("0", "1", "false"):
+        by_user = each.source.kind is SourceKind.USER
+        if by_user and each.name in _NOT_COUNTED and each.value not in ("0", "1", "false"):
             what = f"holddown does not count with {each.name}: memory, speed and GPUs are those without it"
             yield Finding("plan.not-counted", Severity.WARN, each.name, what, str(each.source))
 
@@ -164,26 +165,32 @@ def _no_drafts(model: ModelFacts, settings: Sequence[Setting]) -> Iterator[Findi
 # --- rules -------------------------------------------------------------------------------------------------------
 
 
-def chunked_prefill_tokens(total_bytes: int) -> int:
-    """Of one step, unasked.
+_BY_SIZE = ((20, 2048, 8), (35, 2048, 80), (60, 4096, 160), (160, 8192, 512))
+"""Below so many GiB: tokens of one step and the largest batch with a CUDA graph, unasked, on four GPUs or more.
 
-    Source: 0.5.8 srt/server_args.py _handle_gpu_memory_settings, 0.5.23 arg_groups/memory_hook.py.
-    """
-    for below, tokens in ((20, 2048), (35, 2048), (60, 4096), (160, 8192)):
-        if total_bytes < below * GIB:
-            return tokens
-    return 16384
+Source: 0.5.8 srt/server_args.py _handle_gpu_memory_settings; 0.5.23 arg_groups/memory_hook.py has more below 35 GiB.
+"""
+_LARGER = (16384, 512)
+
+
+def chunked_prefill_tokens(total_bytes: int) -> int:
+    """Of one step, unasked."""
+    return _unasked(total_bytes)[0]
+
+
+def _unasked(total_bytes: int) -> tuple[int, int]:
+    return next(((tokens, batch) for below, tokens, batch in _BY_SIZE if total_bytes < below * GIB), _LARGER)
 
 
 def usual_share(total_bytes: int) -> float:
     """`--mem-fraction-static` as SGLang works it out for a GPU of this size under eight-fold parallelism.
 
     Activations of a chunk, the CUDA graphs of its largest batch and a constant are kept free, 10 GiB at least on large
-    GPUs. Source: as `chunked_prefill_tokens`; 0.5.23 takes another rule where it sizes the KV cache after its graphs.
+    GPUs. Source: as `_BY_SIZE`; 0.5.23 takes another rule where it sizes the KV cache after its graphs.
     """
     mib = total_bytes / 2**20
-    largest_batch = 160 if total_bytes < 60 * GIB else 512
-    reserved = 512 + 1.5 * chunked_prefill_tokens(total_bytes) + 2 * largest_batch + 1024
+    tokens, batch = _unasked(total_bytes)
+    reserved = 512 + 1.5 * tokens + 2 * batch + 1024
     if total_bytes > 60 * GIB:
         reserved = max(reserved, 10 * 1024)
     return round(max(0.05, (mib - reserved) / mib), 3)

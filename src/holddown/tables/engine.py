@@ -103,7 +103,8 @@ class EngineTable:
     the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable. twins_since: the first version
     whose parser adds `--disable-x` to every `--enable-x` and the other way round. gguf_architectures: values of
     `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader where it is not built in.
-    Texts are empty where the kind has no such thing."""
+    any_model_source: that its server answers under any model name, empty where it does not.
+    """
 
     kind: str
     package: str
@@ -121,6 +122,7 @@ class EngineTable:
     gguf_plugin: str = ""
     kv_rewrites: tuple[KvRewrite, ...] = ()
     backend_limits: tuple[BackendLimit, ...] = ()
+    any_model_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

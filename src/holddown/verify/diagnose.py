@@ -23,8 +23,10 @@ _SIGNALS = {
 }
 _SIGKILL, _SIGTERM = 9, 15
 
+# vLLM's, or SGLang's `[2026-05-04 10:00:00 TP0] `, which has no level; its scheduler's exception begins on such a line
 _PREFIX = re.compile(
-    r"^(?:\((?P<process>[\w.-]+(?: pid=\d+)?)\) ?)?"
+    r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] ?)?"
+    r"(?:\((?P<process>[\w.-]+(?: pid=\d+)?)\) ?)?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
 )
 _QUIET = {"DEBUG", "INFO", "WARNING"}
@@ -41,7 +43,7 @@ _TOLD_TO_STOP = re.compile(r"trigger received signal=SIG(?:TERM|INT)")
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One log line without vLLM's prefixes. quiet: information, or code that a traceback quotes: no evidence."""
+    """One log line without the engine's prefixes. quiet: information, or code that a traceback quotes: no evidence."""
 
     text: str
     quiet: bool

@@ -11,6 +11,7 @@ from holddown.base.evidence import Fact, Known
 from holddown.facts.answers import Ask, Message
 from holddown.facts.model import ModelFacts
 from holddown.plan.plan import Plan
+from holddown.tables.load import engine_table
 
 NEXT_TOKEN_PROMPT = "The capital of France is"
 SENTENCES = (
@@ -105,13 +106,15 @@ CHECK_NAMES: tuple[str, ...] = (
 
 
 def checks(model: ModelFacts, plan: Plan) -> tuple[Check, ...]:
-    """Chat questions only where there is a chat template; a base model continues plain text instead."""
+    """Chat questions only where there is a chat template; a base model continues plain text instead. An engine that
+    answers under any name is not asked for another model."""
     name = plan.served_model_name
     next_token = Ask(model=name, prompt=NEXT_TOKEN_PROMPT, max_tokens=1, logprobs=_LOGPROBS)
     sentences = tuple(Ask(model=name, prompt=text, max_tokens=1, logprobs=1, echo=True) for text in SENTENCES)
     answers = _answers(name, chat=isinstance(model.chat_template, Known))
     # the longest answer is the best to compare and to cut: a capital city is one word
     longest = answers[-1]
+    other = WrongModel(Ask(model=UNKNOWN_MODEL, prompt=NEXT_TOKEN_PROMPT, max_tokens=1))
     return (
         FirstToken(next_token),
         Coherence(next_token, sentences, answers, model.vocab_size),
@@ -119,7 +122,7 @@ def checks(model: ModelFacts, plan: Plan) -> tuple[Check, ...]:
         UsageCounts(longest),
         StopSequence(longest),
         MaxTokens(_short(longest)),
-        WrongModel(Ask(model=UNKNOWN_MODEL, prompt=NEXT_TOKEN_PROMPT, max_tokens=1)),
+        *(() if engine_table(plan.engine_kind).any_model_source else (other,)),
     )
 
 

@@ -64,6 +64,13 @@ def _kv_dtype(groups: Groups) -> Groups:
 
 FAILURES = (
     Failure(
+        "engine.child-failed",
+        HINT,
+        re.compile(r"[Ss][Ii][Gg][Qq][Uu][Ii][Tt] (?:from|received).*It usually means (?:the|one) child failed"),
+        "a process of the engine's failed and told the server, which then killed them all; it left no other error",
+        "holddown logs NAME has what came before; dmesg | grep -i 'killed process' tells whether the kernel did it",
+    ),
+    Failure(
         "engine.worker-died",
         HINT,
         re.compile(r"Worker proc (?P<worker>\S+) died unexpectedly(?! \(exit)"),
@@ -87,6 +94,23 @@ FAILURES = (
         re.compile(r"No available memory for the cache blocks|larger than the available KV cache memory"),
         "the weights leave no room for the KV cache",
         "holddown up ... --set gpu-memory-utilization=0.95, a shorter --set max-model-len, or more GPUs",
+    ),
+    Failure(
+        "engine.kv-cache-too-small",
+        EXACT,
+        re.compile(
+            r"leave no GPU memory for the KV cache under --mem-fraction-static=(?P<asked>[\d.]+)\. "
+            r"Raise --mem-fraction-static above (?P<least>[\d.]+)"
+        ),
+        "the weights alone take more than the share {asked} of what was free; above {least} there is some KV cache",
+        "holddown up ... --set mem-fraction-static=N above {least}, or more GPUs",
+    ),
+    Failure(
+        "engine.kv-cache-too-small",
+        NAMED,
+        re.compile(r"Not enough memory\. Please try to increase --mem-fraction-static"),
+        "the weights leave no room for the KV cache",
+        "holddown up ... --set mem-fraction-static=0.93, a shorter --set context-length, or more GPUs",
     ),
     Failure(
         "engine.gpu-memory-held",

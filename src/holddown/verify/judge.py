@@ -158,7 +158,7 @@ def wrong_model(reply: Reply) -> Verdict:
         code="wrong-model.answered",
         what="a request for a model that is not served here is not refused with a 4xx",
         seen=seen,
-        do="llama.cpp answers under any name; if that is meant: --skip-check wrong-model",
+        do="if that is meant: --skip-check wrong-model",
     )
 
 

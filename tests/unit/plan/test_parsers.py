@@ -114,3 +114,26 @@ def test_a_family_that_is_not_known_gets_nothing() -> None:
     model = of_family("GPT2LMHeadModel", "gpt2", FullAttention(12, 12, 12, 64, 64))
 
     assert parser_settings(model, vllm("0.33.0")) == Parsers((), ())
+
+
+@pytest.mark.parametrize(
+    ("model", "template", "version", "expected"),
+    [
+        (kimi_k25_nvfp4(), "", "0.5.23", ("kimi_k2", "kimi_k2")),
+        (minimax_m25(), "", "0.5.8", ("minimax-m2", "minimax")),
+        (gpt_oss(), "", "0.5.8", ("gpt-oss", "gpt-oss")),
+        (QWEN3_MOE, '<tool_call>\n{"name": ...} <think>', "0.5.23", ("hermes", "qwen3")),
+        (QWEN3_MOE, '<tool_call>\n{"name": ...} <think>', "0.5.8", ("qwen", "qwen3")),
+        (DEEPSEEK_V3, "\n```json\n ... <think>", "0.5.8", ("deepseekv3", "deepseek-r1")),
+        (llama_fp8_kv(), "Environment: ipython", "0.5.23", ("llama3", None)),
+    ],
+)
+def test_another_engine_has_names_of_its_own(
+    model: ModelFacts, template: str, version: str, expected: tuple[str, str | None]
+) -> None:
+    """SGLang's, by the release; and no switch that only vLLM needs."""
+    facts = recorded_engine("sglang", version)[1]
+    found = set_to(parser_settings(with_template(model, template) if template else model, facts))
+
+    assert (found["tool-call-parser"], found.get("reasoning-parser")) == expected
+    assert "enable-auto-tool-choice" not in found

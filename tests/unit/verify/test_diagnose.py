@@ -209,3 +209,43 @@ def test_every_template_can_be_filled() -> None:
         names = {**groups, **failure.derive(groups)}
         assert failure.what.format_map(names)
         assert failure.do.format_map(names)
+
+
+SGLANG_CHILD = [
+    "[2026-05-04 10:00:00] server_args=ServerArgs(model_path='/m')",
+    "[2026-05-04 10:00:09] Received sigquit from a child process. It usually means the child failed.",
+]
+
+
+def test_sglang_ends_itself_by_sigkill_and_the_cause_is_its_schedulers() -> None:
+    """Exit by signal 9 is its normal failure: the exception in its log is named, not the kernel."""
+    log = [
+        SGLANG_CHILD[0],
+        "[2026-05-04 10:00:08 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "site-packages/sglang/srt/managers/scheduler.py", line 2981, in run_scheduler_process',
+        "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: 0.5",
+        "",
+        SGLANG_CHILD[1],
+    ]
+    cause = root_cause(log, -9)
+
+    assert cause.code == "engine.kv-cache-too-small"
+    assert "mem-fraction-static" in cause.do
+
+
+def test_a_child_that_left_no_error_is_not_blamed_on_the_kernel_alone() -> None:
+    """What is known is that one of its processes failed."""
+    assert root_cause(SGLANG_CHILD, -9).code == "engine.child-failed"
+    assert root_cause(SGLANG_CHILD[:1], -9).code == "engine.killed"
+
+
+def test_weights_that_leave_no_room_name_the_share_that_would() -> None:
+    """SGLang works out the least."""
+    line = (
+        "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.7. "
+        "Raise --mem-fraction-static above 0.812 (minimum viable = 1 - available/pre = 0.8113)."
+    )
+    cause = root_cause([line], -9)
+
+    assert "0.812" in cause.do
+    assert cause.code == "engine.kv-cache-too-small"

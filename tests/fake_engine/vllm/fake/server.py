@@ -174,8 +174,10 @@ class Handler(BaseHTTPRequestHandler):
     service: Service
 
     def do_GET(self) -> None:
+        self.get(self.path.partition("?")[0])
+
+    def get(self, path: str) -> None:
         service = self.service
-        path = self.path.partition("?")[0]
         if path in ("/health", "/ping"):
             self._send(503 if service.dead.is_set() else 200, b"", "text/plain")
         elif path == "/version":
@@ -401,9 +403,9 @@ class Server(ThreadingHTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
 
-    def open(self, service: Service) -> None:
+    def open(self, service: Service, handler: type[Handler] = Handler) -> None:
         """From here on requests are answered, in the background."""
-        self.RequestHandlerClass = type("BoundHandler", (Handler,), {"service": service})
+        self.RequestHandlerClass = type("BoundHandler", (handler,), {"service": service})
         self.server_activate()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 

@@ -1,0 +1,1 @@
+"""Imported by the probe on trial."""

@@ -1,0 +1,3 @@
+"""The methods that checkpoints may name."""
+
+BASE_QUANTIZATION_METHODS = {"fp8": "Fp8Config", "compressed-tensors": "CompressedTensorsConfig"}

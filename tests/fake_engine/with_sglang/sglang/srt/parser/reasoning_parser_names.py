@@ -1,0 +1,1 @@
+REASONING_PARSER_NAMES = ["deepseek-r1", "qwen3"]
