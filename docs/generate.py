@@ -21,6 +21,7 @@ from holddown.launch import lifecycle, phases
 from holddown.measure import metrics
 from holddown.plan import plan
 from holddown.plan.parallelism import SIZE_SETTINGS
+from holddown.plan.planners import PLANNERS
 from holddown.remember import record
 from holddown.tables.load import engine_tables, fabric_rows
 from holddown.verify import expect, judge, verdict
@@ -198,8 +199,9 @@ def settings_page() -> str:
         _doc(evidence.SourceKind) + " " + ", ".join(_code(kind) for kind in evidence.SourceKind) + ".",
         "## What holddown decides by itself",
         _table(("setting", "because"), _decided()),
-        "## Environment variables that it gives to vLLM",
-        _table(("variable", "because"), _variables()),
+        *(_own_words(kind) for kind in PLANNERS if (SOURCE / "plan" / f"{kind}.py").exists()),
+        "## Environment variables that it gives to an engine",
+        _table(("variable", "because"), dict(_variables()).items()),
         "## What `--set` does not take",
         "Variables whose name looks like a secret's: they are inherited from the shell, and their values not recorded.",
     ]
@@ -212,25 +214,39 @@ def settings_page() -> str:
             _table(("setting", "instead"), owned),
             f"## Options that some versions of {table.kind} do not have",
             _table(("setting", "instead", "source"), gone),
-            f"## What `engine install` knows of {table.kind}",
-            _table(("name", "version unless another is named", "disk", "tried on"), recipes),
         ]
+        if table.recipes:
+            blocks += [
+                f"## What `engine install` knows of {table.kind}",
+                _table(("name", "version unless another is named", "disk", "tried on"), recipes),
+            ]
     return _page("Settings", *blocks)
 
 
+def _own_words(kind: str) -> str:
+    """Of an engine that is planned in words of its own."""
+    return f"Of {kind}, in its own words:\n\n" + _table(("setting", "because"), dict(_settings_in(kind)).items())
+
+
 def _decided() -> Iterator[tuple[str, str]]:
-    """Calls of `add(name, value, because, ...)` and `Setting(name, ...)` in plan/; then those whose names are data."""
+    """What is set for every engine or for vLLM; then those whose names are data."""
     for module in ("settings", "compat", "parsers"):
-        tree = ast.parse((SOURCE / "plan" / f"{module}.py").read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("add", "Setting"):
-                name, because = node.args[0], node.args[2]
-                if isinstance(name, ast.Constant):
-                    yield _code(str(name.value)), _because(because, tree)
+        yield from _settings_in(module)
     for name in SIZE_SETTINGS:
         yield _code(name), "the split that was searched out, with what it was preferred to"
     rows = {each.name: each.because for fabric in fabric_rows() for each in fabric.environment}
     yield from ((_code(name), because) for name, because in rows.items())
+
+
+def _settings_in(module: str) -> Iterator[tuple[str, str]]:
+    """Calls of `add(name, value, because, ...)` and `Setting(name, ...)` in a file of plan/."""
+    tree = ast.parse((SOURCE / "plan" / f"{module}.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("add", "Setting"):
+            name, because = node.args[0], node.args[2]
+            is_constant = isinstance(name, ast.Constant) or (isinstance(name, ast.Name) and name.id.isupper())
+            if is_constant:
+                yield _code(_because(name, tree)), _because(because, tree)
 
 
 def _because(node: ast.expr, tree: ast.Module) -> str:
@@ -246,14 +262,17 @@ def _because(node: ast.expr, tree: ast.Module) -> str:
 
 
 def _variables() -> Iterator[tuple[str, str]]:
-    tree = ast.parse((SOURCE / "launch" / "engines" / "vllm.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("EnvVar", "SecretEnv"):
-            name = node.args[0]
-            if isinstance(name, ast.Constant):
-                secret = node.func.id == "SecretEnv"
-                because = "the key in the file given with --api-key-file" if secret else _because(node.args[2], tree)
-                yield _code(str(name.value)), because
+    launch = SOURCE / "launch"
+    for path in (launch / "environment.py", *sorted((launch / "engines").glob("*.py"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id="EnvVar"), args=[ast.Constant(value=name), _, because]):
+                    yield _code(str(name)), _because(because, tree)
+                case ast.Call(func=ast.Name(id="SecretEnv"), args=[ast.Constant(value=name), *_]):
+                    yield _code(str(name)), "the key in the file given with --api-key-file"
+                case _:
+                    pass
 
 
 # --- records --------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ they are asked for: `inspect` must not wait for what `up` needs."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,14 +90,15 @@ def demo_model() -> ports.DemoModel:
 
 def engines() -> ports.Engines:
     from holddown.edges.engines import EngineFolders
+    from holddown.tables.load import engine_table
 
-    return EngineFolders(paths().data / "engines")
+    return EngineFolders(paths().data / "engines", [engine_table(kind) for kind in PROBES])
 
 
 def engine_probe() -> ports.EngineProbe:
     from holddown.edges.probes.by_kind import ProbeByKind
 
-    return ProbeByKind({"vllm": _vllm_probe, "sglang": _sglang_probe})
+    return ProbeByKind(PROBES)
 
 
 def _vllm_probe() -> ports.EngineProbe:
@@ -110,6 +111,10 @@ def _sglang_probe() -> ports.EngineProbe:
     from holddown.edges.probes.sglang import SglangProbe
 
     return SglangProbe(paths().cache / "engine-facts")
+
+
+PROBES: dict[str, Callable[[], ports.EngineProbe]] = {"vllm": _vllm_probe, "sglang": _sglang_probe}
+"""By kind of engine. An environment that holds several is known by the first of these."""
 
 
 def client(base_url: str, api_key: str = "") -> ports.Client:

@@ -109,3 +109,20 @@ def test_what_is_written_just_before_a_rotation_is_read(tmp_path: Path) -> None:
     log.write(b"first\n")
     read = list(Overtaken(str(path)).new())
     assert read == ["first", "x" * 990, "last of the old", "first of the new"]
+
+
+def test_a_secret_never_reaches_the_log(tmp_path: Path) -> None:
+    """SGLang prints its own API key; also where a write ends within it, and more than once."""
+    veil = pump.Veil([b"s3cret-key", b"other"])
+    pieces = [b"api_key='s3cr", b"et-key', x=s3cret-key", b" s3cret", b"-ke", b"n oth", b"er end s3"]
+
+    assert b"".join(map(veil.over, pieces)) + veil.rest == b"api_key='***', x=*** s3cret-ken *** end s3"
+
+
+def test_the_program_hides_what_its_environment_names(tmp_path: Path) -> None:
+    """Which only its own user can read."""
+    log = tmp_path / "engine.log"
+    argv = [sys.executable, "-I", "-S", pump.__file__, str(log), "100000", "4"]
+    subprocess.run(argv, input=b"key is abcdefgh\n", env={"HOLDDOWN_HIDDEN": "abcdefgh"}, check=True)
+
+    assert log.read_text() == "key is ***\n"

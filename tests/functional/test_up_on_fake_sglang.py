@@ -99,6 +99,8 @@ def test_a_key_is_taken_from_a_file_that_only_the_engine_reads(site: Site, tmp_p
     written = Path(deployment.birth.run_dir) / "api-key.yaml"
 
     assert not any("s3cret" in title for title in site.titles())
+    log = Path(deployment.birth.log_path).read_text(encoding="utf-8")
+    assert "s3cret" not in log and "api_key='***'" in log
     assert written.stat().st_mode & 0o777 == 0o600
     assert site.get("/v1/models") == 401
     assert site.get("/v1/models", key='s3cret-"quoted"') == 200

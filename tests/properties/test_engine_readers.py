@@ -8,9 +8,13 @@ from holddown.facts.engine import version_key
 from holddown.facts.engine_locate import Located, located
 from holddown.facts.python_source import SourceFile, tree_of
 from holddown.facts.registry_source import read_architectures
+from holddown.facts.sglang_registry import read_entry_classes, read_quantization_methods, read_tool_parsers
+from holddown.facts.sglang_registry import read_environment as read_sglang_environment
+from holddown.facts.sglang_source import read_server_flags
+from holddown.facts.static_modules import Source
 from holddown.facts.vllm_environment import read_environment
 from holddown.facts.vllm_flags import read_flags
-from holddown.launch.engines.vllm import phase
+from holddown.launch.engines import ADAPTERS
 from holddown.launch.phases import PhaseSeen
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
@@ -19,10 +23,10 @@ NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 @given(st.text())
 @example("Loading safetensors checkpoint shards: | 1/" + "9" * 5000 + " [")
 def test_any_line_has_a_phase_or_none(line: str) -> None:
-    """A log line is a phase with sane counts, or nothing."""
-    seen = phase(line)
-
-    assert seen is None or (isinstance(seen, PhaseSeen) and seen.done >= 0 and seen.total >= 0)
+    """A log line of any engine is a phase with sane counts, or nothing."""
+    for engine in ADAPTERS.values():
+        seen = engine.phase(line)
+        assert seen is None or (isinstance(seen, PhaseSeen) and seen.done >= 0 and seen.total >= 0)
 
 
 @given(st.text())
@@ -42,6 +46,12 @@ def test_any_text_is_source_or_an_obstacle(text: str) -> None:
         read_flags([tree], [tree], lambda name: tree)
         read_architectures(tree)
         read_environment(tree)
+        read_entry_classes([text])
+        source = Source(lambda name: tree)
+        read_server_flags(source, ["sglang.srt.arg_groups.fields.any"], [text])
+        read_tool_parsers(source)
+        read_quantization_methods(source)
+        read_sglang_environment(source, [text])
     except EngineError as error:
         assert error.code == "engine.source"
 
@@ -62,3 +72,19 @@ def test_a_version_equals_itself_with_a_build_label(release: list[int], rest: st
     version = ".".join(map(str, release)) + rest
 
     assert version_key(version) == version_key(version + "+cu130")
+
+
+@given(st.lists(NAMES, unique=True), st.booleans())
+def test_every_option_of_a_server_args_is_read_once(names: list[str], late: bool) -> None:
+    """In SGLang's early layout and in its late one."""
+    if late:
+        fields = "".join(f"    f_{name}: A[int, 'help'] = 1\n" for name in names)
+        text = f"class ServerArgs:\n    def add_cli_args(parser): ...\nclass Any:\n    _NS_PATH = 'any'\n{fields}"
+    else:
+        calls = "".join(f"        parser.add_argument('--f-{name}', type=int, default=1)\n" for name in names)
+        text = f"class ServerArgs:\n    def add_cli_args(parser):\n        ...\n{calls}"
+    tree = tree_of(SourceFile("a", text))
+
+    flags = read_server_flags(Source(lambda name: tree), ["any"] if late else [])
+
+    assert [flag.name for flag in flags] == sorted(f"--f-{name.replace('_', '-') if late else name}" for name in names)

@@ -24,6 +24,7 @@ from holddown.plan.search import LimitsOf
 from holddown.plan.settings import consent_settings, fabric_settings, findings_of, with_wishes
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes, number_in
+from holddown.tables.load import engine_table
 
 _OWN = {
     "max-model-len": "context-length",
@@ -78,7 +79,13 @@ class SglangBuild(Build):
         words = {own: name for name, own in _OWN.items()}
         searched = tuple(replace(each, name=words.get(each.name, each.name)) for each in settings)
         found = findings_of(self.model, self.candidate, searched, fit, self.wishes)
-        return (*(_in_own_words(each) for each in found), *_not_counted(settings), *_no_drafts(self.model, settings))
+        own = tuple(_in_own_words(each) for each in found)
+        return (*own, *_not_counted(settings), *_no_drafts(self.model, settings), self._any_model())
+
+    def _any_model(self) -> Finding:
+        what = "SGLang answers under any model name: a client that asks for another model is not told"
+        seen = engine_table(self.candidate.engine.kind).any_model_source
+        return Finding("endpoint.any-model", Severity.NOTE, self.asked.served_model_name, what, seen)
 
     def _ours(self, fit: Fit) -> Iterator[Setting]:
         budget = Source(SourceKind.DERIVED, "memory budget")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holddown.base.errors import LaunchError
@@ -31,16 +31,19 @@ from holddown.ports import LOG_BYTES
 _PR_SET_CHILD_SUBREAPER = 36
 _LOG_KEEP = 4
 _NOT_RUNNING = 0
+_SHORTEST_SECRET = 6
 _LOG_MAX_BYTES = LOG_BYTES // (_LOG_KEEP + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pump:
-    """The program that empties our engine's output into its log. read_end: of the pipe, kept open here too."""
+    """The program that empties our engine's output into its log. read_end: of the pipe, kept open here too. hidden:
+    secrets that do not go into the log."""
 
     log_path: str
     read_end: int
-    pid: int
+    hidden: tuple[str, ...] = field(repr=False)
+    pid: int = _NOT_RUNNING
 
 
 # Sent to all that a terminal runs, so also to a supervisor in the instant before it leaves for a session of its own.
@@ -66,12 +69,14 @@ class LocalProcesses:
 
     def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
         environment, files = _environment(spec, run_dir), _secret_files(spec)
+        # a shorter one might be any word of the log
+        hidden = tuple(text for each in spec.secrets if len(text := _secret(each)) >= _SHORTEST_SECRET)
         read_end, write_end = os.pipe()
         try:
             _make_private(Path(run_dir))
             for name, text in files.items():
                 _write_private(Path(run_dir) / name, text)
-            self._pump = _Pump(log_path, read_end, self._start_pump(log_path, read_end))
+            self._pump = self._pumping(_Pump(log_path, read_end, hidden))
             engine = self._spawn(list(spec.argv), stdout=write_end, environment=environment, directory=run_dir)
         except OSError as error:
             self._pump = None
@@ -86,9 +91,12 @@ class LocalProcesses:
             os.close(write_end)
         return _reference(engine)
 
-    def _start_pump(self, log_path: str, read_end: int) -> int:
-        argv = [sys.executable, "-I", "-S", pump.__file__, log_path, str(_LOG_MAX_BYTES), str(_LOG_KEEP)]
-        return self._spawn(argv, stdin=read_end, stdout=subprocess.DEVNULL, directory="/")
+    def _pumping(self, asked: _Pump) -> _Pump:
+        """The same, running."""
+        argv = [sys.executable, "-I", "-S", pump.__file__, asked.log_path, str(_LOG_MAX_BYTES), str(_LOG_KEEP)]
+        environment = {**os.environ, "HOLDDOWN_HIDDEN": "\n".join(asked.hidden)}
+        pid = self._spawn(argv, stdin=asked.read_end, stdout=subprocess.DEVNULL, environment=environment, directory="/")
+        return replace(asked, pid=pid)
 
     def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
         argv = [sys.executable, "-P", "-m", "holddown", "supervise", deployment_id]
@@ -158,7 +166,7 @@ class LocalProcesses:
             os.close(ended.read_end)
             self._pump = None
         else:
-            self._pump = _Pump(ended.log_path, ended.read_end, _NOT_RUNNING)
+            self._pump = replace(ended, pid=_NOT_RUNNING)
             self._keep_pumping()
 
     def _keep_pumping(self) -> None:
@@ -166,7 +174,7 @@ class LocalProcesses:
         pump = self._pump
         if pump is not None and pump.pid == _NOT_RUNNING:
             with suppress(OSError):
-                self._pump = _Pump(pump.log_path, pump.read_end, self._start_pump(pump.log_path, pump.read_end))
+                self._pump = self._pumping(pump)
 
     def activity(self, members: Sequence[ProcessFacts]) -> Activity:
         read_bytes = cpu_ticks = 0

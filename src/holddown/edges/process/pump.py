@@ -4,6 +4,9 @@ A program of its own, standard library only, so that the log goes on when the su
 engine never sees a full disk: it would lose its output to an exception in the middle of a load. What cannot be
 written is dropped and counted (a few bytes too many where a write got half way), and the log says so once there is
 room again. Ends when the engine's last writer ends.
+
+What HOLDDOWN_HIDDEN holds, one secret a line, comes out as `***`: SGLang prints its own API key among its arguments.
+Source: SGLang 0.5.8 and 0.5.23 srt/entrypoints/engine.py, `server_args=`.
 """
 
 import os
@@ -62,12 +65,40 @@ class RotatingLog:
         Path(self._path).replace(f"{self._path}.1")
 
 
+class Veil:
+    """Hides secrets in a stream. What may be the beginning of one is held back until more is there."""
+
+    def __init__(self, secrets: list[bytes]) -> None:
+        self._secrets = secrets
+        self._held = b""
+
+    def over(self, data: bytes) -> bytes:
+        data, self._held = self._held + data, b""
+        for secret in self._secrets:
+            data = data.replace(secret, b"***")
+        held = max((_overlap(data, secret) for secret in self._secrets), default=0)
+        if held:
+            data, self._held = data[:-held], data[-held:]
+        return data
+
+    @property
+    def rest(self) -> bytes:
+        return self._held
+
+
+def _overlap(data: bytes, secret: bytes) -> int:
+    """How many of the last bytes are the first of the secret."""
+    return next((length for length in range(len(secret) - 1, 0, -1) if data.endswith(secret[:length])), 0)
+
+
 def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     log = RotatingLog(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    veil = Veil([os.fsencode(line) for line in os.environ.get("HOLDDOWN_HIDDEN", "").splitlines() if line])
     while data := os.read(0, 65536):
-        log.write(data)
+        log.write(veil.over(data))
+    log.write(veil.rest)
 
 
 if __name__ == "__main__":
