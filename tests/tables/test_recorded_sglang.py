@@ -121,6 +121,15 @@ def test_each_has_what_every_release_has(version: str) -> None:
     assert {"SGLANG_IS_IN_CI", "SGLANG_USE_MODELSCOPE"} <= {each.name for each in found.environment}
 
 
+def test_quantisation_methods_name_the_gpus_that_they_need() -> None:
+    """NVFP4 of ModelOpt wants Blackwell in 0.5.8, and Ampere is enough in 0.5.23. Compared by eye with the classes."""
+    minimums = [{each.method: each.compute_capability for each in facts(v).quantization_minimums} for v in VERSIONS]
+
+    assert [found["modelopt_fp4"] for found in minimums] == ["10.0", "8.0"]
+    assert all(found["compressed-tensors"] == "7.0" for found in minimums)
+    assert "fp8" not in minimums[1]  # it asks the platform first
+
+
 def test_architectures_came_and_none_went() -> None:
     """From 0.5.8 to 0.5.23."""
     earlier, later = (set(facts(version).architectures) for version in VERSIONS)

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from holddown.facts.engine import EnvironmentVariable
+from holddown.facts.engine import EnvironmentVariable, MinimumCapability
 from holddown.facts.static_constants import Scope, constant, scope_of, text, words
 from holddown.facts.static_modules import Source
 from holddown.facts.static_values import Class, Opaque
@@ -64,20 +64,77 @@ def read_quantization_methods(source: Source) -> tuple[str, ...]:
 
     Some of what `--quantization` takes is not in it, since another method takes over (`gptq` by `gptq_marlin`).
     """
-    tree = source.read(QUANTIZATION)
-    if tree is None:
-        return ()
     scope = Scope(QUANTIZATION, {})
-    found = words(constant(source, ast.Name("BASE_QUANTIZATION_METHODS"), scope))
-    for node in tree.body:
-        if isinstance(node, ast.If) and "is_cuda()" in ast.unparse(node.test):
-            for inner in node.body:
-                match inner:
-                    case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update"), args=[ast.Dict() as table])):
-                        found += words(constant(source, table, scope))
-                    case _:
-                        pass
-    return tuple(sorted(set(found)))
+    tables = [words(constant(source, table, scope)) for table in _quantization_tables(source)]
+    return tuple(sorted({name for table in tables for name in table}))
+
+
+_METHOD_OF_CLASS = re.compile(
+    r"^class (?P<name>\w+)(?:\((?P<bases>[^)]*)\))?:"
+    r"|^    def get_min_capability\([^)]*\)[^:\n]*:\s*(?:#[^\n]*\s*)*return (?P<value>\d+|\w+\.get_min_capability\(\))"
+    r"[ \t]*(?:#[^\n]*)?$"
+    r"|^    def get_min_capability\b",
+    re.MULTILINE,
+)
+
+
+def read_minimum_capabilities(source: Source, texts: Iterable[str]) -> tuple[MinimumCapability, ...]:
+    """What each method's class demands of an NVIDIA GPU, where it says so in one line; by the methods' names.
+
+    texts: the files with the classes, whose names are taken to be one of a kind. Only the heads of classes and that
+    method are looked at: parsing them all would double the time that reading takes.
+    """
+    said: dict[str, str] = {}
+    for each in texts:
+        said.update(_said_by_classes(each))
+    found = {}
+    for table in _quantization_tables(source):
+        for key, value in zip(table.keys, table.values, strict=True):
+            match key, value:
+                case ast.Constant(value=str(method)), ast.Name(id=name) if number := _number(said, name, 0):
+                    found[method] = MinimumCapability(method, f"{number // 10}.{number % 10}")
+                case _:
+                    pass
+    return tuple(found[method] for method in sorted(found))
+
+
+def _said_by_classes(text: str) -> Iterator[tuple[str, str]]:
+    """Class -> a number, `OTHER` where another class's answer holds, empty where its own cannot be read."""
+    name = ""
+    for match in _METHOD_OF_CLASS.finditer(text):
+        if match["name"]:
+            name = match["name"]
+            yield name, (match["bases"] or "").partition(",")[0].strip()
+        elif name:
+            yield name, (match["value"] or "").partition(".")[0]
+
+
+def _number(said: Mapping[str, str], name: str, depth: int) -> int:
+    answer = said.get(name, "")
+    if answer.isdecimal():
+        return int(answer)
+    return _number(said, answer, depth + 1) if answer and depth < 5 else 0
+
+
+def _quantization_tables(source: Source) -> Iterator[ast.Dict]:
+    """The table, and what it is given under `is_cuda()`."""
+    tree = source.read(QUANTIZATION)
+    for node in tree.body if tree is not None else ():
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id="BASE_QUANTIZATION_METHODS"), value=ast.Dict() as table)
+                | ast.Assign(targets=[ast.Name(id="BASE_QUANTIZATION_METHODS")], value=ast.Dict() as table)
+            ):
+                yield table
+            case ast.If(test=test, body=body) if "is_cuda()" in ast.unparse(test):
+                for inner in body:
+                    match inner:
+                        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update"), args=[ast.Dict() as table])):
+                            yield table
+                        case _:
+                            pass
+            case _:
+                pass
 
 
 # --- environment variables ------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 import ast
 from collections.abc import Mapping
 
-from holddown.facts.engine import EnvironmentVariable
+from holddown.facts.engine import EnvironmentVariable, MinimumCapability
 from holddown.facts.sglang_registry import (
     ENVIRON,
     QUANTIZATION,
     follows_modelopt_kv,
     read_entry_classes,
     read_environment,
+    read_minimum_capabilities,
     read_quantization_methods,
     read_reasoning_parsers,
     read_tool_parsers,
@@ -86,6 +87,25 @@ def convert():
     _print_deprecated_env("SGLANG_SIZE", "SGLANG_LENGTH")
 _warn_deprecated_env_to_cli_flag("SGLANG_BY_FLAG", "Please use '--flag' instead.")
 """
+
+
+def test_each_methods_class_says_which_gpus_it_needs() -> None:
+    """Its own number, another class's, or its base's; what depends on the platform is not guessed at."""
+    table = 'BASE_QUANTIZATION_METHODS: dict = {"fp8": Fp8, "awq": Awq, "odd": Odd, "mixed": Mixed, "gone": Missing}\n'
+    method = "    @classmethod\n    def get_min_capability(cls) -> int:\n"
+    texts = (
+        f"class Base(Config):\n    x = 1\n{method}        # Turing\n        return 75  # and later\n",
+        f"class Awq(Base, Other):\n    pass\nclass Fp8(Base):\n{method}        return 89\n",
+        f"class Odd(Base):\n{method}        if is_npu():\n            return 0\n        return 80\n",
+        f"class Mixed(Config):\n{method}        return Fp8.get_min_capability()\n",
+        f"class Unused(Config):\n{method}        return 60 if not musa else 21\n",
+    )
+
+    assert read_minimum_capabilities(source({QUANTIZATION: table}), texts) == (
+        MinimumCapability("awq", "7.5"),
+        MinimumCapability("fp8", "8.9"),
+        MinimumCapability("mixed", "8.9"),
+    )
 
 
 def test_variables_have_their_defaults_and_what_is_said_of_old_ones() -> None:

@@ -22,7 +22,7 @@ class SglangProbe(InstalledProbe):
             Package(
                 name="sglang",
                 called="SGLang",
-                reader="1",
+                reader="2",
                 watched=_WATCHED,
                 device=_device,
                 read=_read,

@@ -12,6 +12,7 @@ from holddown.facts.sglang_registry import (
     follows_modelopt_kv,
     read_entry_classes,
     read_environment,
+    read_minimum_capabilities,
     read_quantization_methods,
     read_reasoning_parsers,
     read_tool_parsers,
@@ -21,6 +22,7 @@ from holddown.facts.static_modules import Source
 
 ARGUMENTS = "srt/server_args.py"
 MODELS = "srt/models"
+QUANTIZATION = "srt/layers/quantization"
 RESOLVING = "srt/arg_groups"
 FIELDS = f"{RESOLVING}/fields"
 _NAMES_ALL = "field_order.py"
@@ -52,6 +54,7 @@ def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
         quantization_methods=tuple(
             sorted({*read_quantization_methods(source), *choices.get("--quantization", ())} - {"unquant"})
         ),
+        quantization_minimums=read_minimum_capabilities(source, _texts(package, QUANTIZATION)),
         gpu_memory_utilization=Unknown("SGLang works out --mem-fraction-static at start, from the GPUs and the model"),
         attention_backends=Unknown(
             f"SGLang declares nothing about its attention backends: {_ATTENTION} names them, and code at start decides"
@@ -60,7 +63,7 @@ def with_package(bare: EngineFacts, package: Path) -> EngineFacts:
         reasoning_parsers=_parsers(read_reasoning_parsers(source), "srt/parser"),
         kv_cache_dtypes=choices.get("--kv-cache-dtype", ()),
         kv_quantization_followed=_followed(package),
-        environment=read_environment(source, _texts(package)),
+        environment=read_environment(source, _texts(package, "srt")),
     )
 
 
@@ -73,6 +76,5 @@ def _followed(package: Path) -> tuple[str, ...]:
     return ("modelopt",) if path is not None and follows_modelopt_kv(source_file(path).text) else ()
 
 
-def _texts(package: Path) -> Iterator[str]:
-    """Of the files that may read a variable."""
-    return (source_file(path).text for path in python_files(package / "srt"))
+def _texts(package: Path, below: str) -> Iterator[str]:
+    return (source_file(path).text for path in python_files(package / below))
