@@ -17,6 +17,7 @@ DEMO = "demo"
 
 if TYPE_CHECKING:
     from holddown import ports
+    from holddown.app.lint import Doors as LintDoors
     from holddown.app.plan import Doors as PlanDoors
     from holddown.app.prepare import Doors as PrepareDoors
     from holddown.app.supervise import Doors as SupervisorDoors
@@ -76,6 +77,17 @@ def checkpoint_path(name: str) -> str:
             "the demo model is not here yet", code="checkpoint.not-found", seen=f"no {folder}", do="holddown fetch demo"
         )
     return str(folder)
+
+
+def local_checkpoint(name: str) -> str:
+    """Where what a command calls its model lies here: a path, or a repository in the hub's cache; empty for none."""
+    from holddown.edges.checkpoints.hub_cache import snapshot
+
+    path = Path(name).expanduser()
+    if path.exists():
+        return str(path)
+    found = snapshot(name)
+    return str(found) if found else ""
 
 
 def demo_folder() -> Path:
@@ -262,3 +274,25 @@ def prepare_doors(doors: UpDoors, say: ports.Progress) -> PrepareDoors:
     from holddown.app.prepare import Doors as PrepareDoors
 
     return PrepareDoors(plan_doors(say), doors.host, doors.store)
+
+
+def small_text(path: str) -> str:
+    """Of a file of options; empty where there is none, or it is larger than any of them."""
+    file = Path(path).expanduser()
+    try:
+        return file.read_text(encoding="utf-8") if file.is_file() and file.stat().st_size < 2**20 else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def lint_doors() -> LintDoors:
+    from holddown.app.lint import Doors as LintDoors
+
+    # each is imported when it is asked: most commands name no checkpoint that is here
+    return LintDoors(
+        engines=lambda: engines().all(),
+        read=lambda engine: engine_probe().read(engine),
+        local=local_checkpoint,
+        inspect=lambda path: checkpoints().inspect(path),
+        text=small_text,
+    )

@@ -14,6 +14,7 @@ VERBS = {
     "inspect": "What a checkpoint directory or GGUF file is.",
     "node": "What this machine is, and who holds its GPUs.",
     "plan": "How a checkpoint should run on a machine, and how fast.",
+    "lint": "What is wrong with a launch command, for a build and a machine.",
     "engine": "Install, add, list and remove engine environments.",
     "fetch": "Get the small demo chat model.",
     "up": "Plan, launch, verify, measure and release a deployment.",

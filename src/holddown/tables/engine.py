@@ -26,11 +26,28 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class GoneFlag:
-    """An option that some builds do not have. instead: what does the same where it is gone."""
+    """An option that some builds do not have. instead: what does the same where it is gone, for a person. becomes: the
+    same as words of a command, with `{}` for its value; empty where that needs thought. needless: why leaving it out
+    changes nothing, empty where it does."""
 
     name: str
     instead: str
     source: str
+    becomes: str = ""
+    needless: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GoneVariable:
+    """An environment variable that newer builds do not read: they ignore it in silence. becomes: the option that does
+    the same, with `{}` for its value; empty where there is none. needless: as `GoneFlag` has it. where_value: only for
+    this value `becomes` holds; empty for any."""
+
+    name: str
+    becomes: str
+    source: str
+    needless: str = ""
+    where_value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +140,7 @@ class EngineTable:
     kv_rewrites: tuple[KvRewrite, ...] = ()
     backend_limits: tuple[BackendLimit, ...] = ()
     any_model_source: str = ""
+    gone_variables: tuple[GoneVariable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holddown.base.codec import loads
 from holddown.base.errors import UsageError
 from holddown.facts.engine import Engine, EngineFacts, version_key
+from holddown.tables.command import CommandTable, LibraryVariables
 from holddown.tables.engine import EngineTable, RecordedBuild
 from holddown.tables.family import Families, Family
 from holddown.tables.gpu import FabricRow, GpuRow
@@ -74,6 +75,26 @@ def engine_table(kind: str) -> EngineTable:
 def engine_tables() -> tuple[EngineTable, ...]:
     """Every kind of engine that has a table, by name."""
     return tuple(engine_table(path.stem) for path in sorted((_FOLDER / "engines").glob("*.toml")))
+
+
+@cache
+def command_tables() -> tuple[CommandTable, ...]:
+    """How each engine's command is written, by kind."""
+    return tuple(
+        load_table(CommandTable, f"commands/{path.name}") for path in sorted((_FOLDER / "commands").glob("*.toml"))
+    )
+
+
+def command_table(kind: str) -> CommandTable:
+    """Raises: KeyError for a kind that has none."""
+    return {table.grammar.kind: table for table in command_tables()}[kind]
+
+
+@cache
+def library_variables() -> tuple[LibraryVariables, ...]:
+    """The variables of libraries that every engine stands on."""
+    paths = sorted((_FOLDER / "libraries").glob("*.toml"))
+    return tuple(load_table(LibraryVariables, f"libraries/{path.name}") for path in paths)
 
 
 @cache
