@@ -11,7 +11,7 @@ from holddown.facts.config_types import ON_OFF, SWITCH
 from holddown.facts.engine import EngineFacts, Flag, Takes
 from holddown.tables.load import engine_table, recorded_build, recorded_engine, recorded_versions
 
-VERSIONS = ("0.5.8", "0.5.23")
+VERSIONS = ("0.5.8", "0.5.16", "0.5.23")
 EACH = pytest.mark.parametrize("version", VERSIONS)
 
 
@@ -43,10 +43,14 @@ def test_each_says_where_it_is_from(version: str) -> None:
 
 def test_the_number_of_options_is_the_parsers() -> None:
     """As many as the release's own parser has."""
-    assert [len(facts(version).flags) for version in VERSIONS] == [328, 531]
+    assert [len(facts(version).flags) for version in VERSIONS] == [328, 460, 531]
 
 
 SAMPLES = (
+    ("--model-path", "0.5.16", Takes.TEXT, None, ()),
+    ("--tokenizer-mode", "0.5.16", Takes.TEXT, "auto", ("auto", "slow")),
+    ("--detokenizer-worker-num", "0.5.16", Takes.INTEGER, "1", ()),
+    ("--skip-tokenizer-init", "0.5.16", Takes.NOTHING, "false", SWITCH),
     ("--host", "0.5.8", Takes.TEXT, "127.0.0.1", ()),
     ("--port", "0.5.8", Takes.INTEGER, "30000", ()),
     ("--schedule-conservativeness", "0.5.8", Takes.NUMBER, "1.0", ()),
@@ -125,17 +129,17 @@ def test_quantisation_methods_name_the_gpus_that_they_need() -> None:
     """NVFP4 of ModelOpt wants Blackwell in 0.5.8, and Ampere is enough in 0.5.23. Compared by eye with the classes."""
     minimums = [{each.method: each.compute_capability for each in facts(v).quantization_minimums} for v in VERSIONS]
 
-    assert [found["modelopt_fp4"] for found in minimums] == ["10.0", "8.0"]
+    assert [found["modelopt_fp4"] for found in minimums] == ["10.0", "8.0", "8.0"]
     assert all(found["compressed-tensors"] == "7.0" for found in minimums)
-    assert "fp8" not in minimums[1]  # it asks the platform first
+    assert "fp8" not in minimums[-1]  # it asks the platform first
 
 
 def test_architectures_came_and_none_went() -> None:
     """From 0.5.8 to 0.5.23."""
-    earlier, later = (set(facts(version).architectures) for version in VERSIONS)
+    earlier, between, later = (set(facts(version).architectures) for version in VERSIONS)
 
-    assert earlier < later
-    assert "GlmMoeDsaForCausalLM" in later - earlier
+    assert earlier < between < later
+    assert "GlmMoeDsaForCausalLM" in between - earlier
 
 
 @EACH

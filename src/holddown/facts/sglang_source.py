@@ -1,9 +1,9 @@
 """Reads what SGLang's server takes on its command line from the text of its own Python files.
 
-Two layouts. Up to 0.5.8 `srt/server_args.py` has a dataclass `ServerArgs` with defaults, and its `add_cli_args` names
-each option. Later `srt/arg_groups/fields/*.py` declare fields `name: A[type, Arg(...)] = default`, of which the
-parser is made, and `add_cli_args` adds the few that need code.
-Source: SGLang 0.5.8 srt/server_args.py; 0.5.23 srt/arg_groups/arg_utils.py add_cli_args_from_dataclass.
+Three layouts. Up to 0.5.8 `srt/server_args.py` has a dataclass `ServerArgs` with defaults, and its `add_cli_args`
+names each option. In 0.5.16 the fields of that class are `name: A[type, Arg(...)] = default`, of which the parser is
+made, and `add_cli_args` adds the few that need code. In 0.5.23 such fields stand in `srt/arg_groups/fields/*.py`.
+Source: SGLang 0.5.8 and 0.5.16 srt/server_args.py; 0.5.23 srt/arg_groups/arg_utils.py add_cli_args_from_dataclass.
 """
 
 import ast
@@ -30,13 +30,13 @@ _PARSERS = {
 }
 _SAYS_DEPRECATED = re.compile(r"^\W*deprecated|^Note: \S+ is deprecated", re.IGNORECASE)
 # `declare(args, page_size=64)`, `{"page_size": 64}`, `overrides["dtype"] = ...`: sooner one too many than one too few
-_SETS = re.compile(r"\b([a-z]\w+)=(?!=)|\"([a-z]\w+)\"(?:\]\s*=|\s*:)(?!=)")
+_SETS = re.compile(r"\b([a-z]\w+) ?=(?!=)|\"([a-z]\w+)\"(?:\]\s*=|\s*:)(?!=)")
 _NOT_READ = Opaque("not read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A configuration field of the later layout. arg: the keywords of its `Arg`. default: Opaque where it has none or
+    """A configuration field of the later layouts. arg: the keywords of its `Arg`. default: Opaque where it has none or
     it is computed."""
 
     name: str
@@ -49,15 +49,17 @@ class _Field:
 def read_server_flags(
     source: Source, field_modules: Sequence[str], resolving_texts: Iterable[str] = ()
 ) -> tuple[Flag, ...]:
-    """Every option of the server's parser, by name. field_modules: that declare fields, none for the early layout.
+    """Every option of the server's parser, by name. field_modules: that declare fields beside `ServerArgs`.
 
     resolving_texts: the files whose code gives fields their values at start. A default of None that the engine replaces
     at start counts as worked out, and so is not given.
     """
+    owner = _server_args(source)
     set_at_start = frozenset(name for each in resolving_texts for pair in _SETS.findall(each) for name in pair)
+    set_at_start |= frozenset(_assigned(owner)) if owner is not None else frozenset()
     fields = [
         replace(each, default=_NOT_READ) if each.default is None and each.name in set_at_start else each
-        for module in field_modules
+        for module in (SERVER_ARGS, *field_modules)
         for each in _fields(source, module)
     ]
     found: dict[str, Flag] = {}
@@ -90,8 +92,10 @@ def _fields(source: Source, module: str) -> Iterator[_Field]:
 
 
 def _is_namespace(node: ast.ClassDef) -> bool:
-    """Only classes with a path are part of `ServerArgs`."""
-    return any(isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == "_NS_PATH" for item in node.body)
+    """`ServerArgs`, and the classes with a path, which are part of it."""
+    return node.name == _CLASS or any(
+        isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == "_NS_PATH" for item in node.body
+    )
 
 
 def _default(source: Source, value: ast.expr | None, scope: Scope) -> Value:
@@ -193,9 +197,7 @@ def _action_words(arg: Mapping[str, ast.expr]) -> Mapping[str, ast.expr]:
 
 
 def _of_calls(source: Source, defaults: Mapping[str, Value]) -> Iterator[Flag]:
-    tree = source.read(SERVER_ARGS)
-    # by its statement, not its name: later releases bind the name anew to the class that is made of the fields
-    owner = next((each for each in _classes(tree) if each.name == _CLASS), None)
+    owner = _server_args(source)
     method = next((each for each in _methods(owner) if each.name == "add_cli_args"), None)
     if owner is None or method is None:
         return
@@ -207,6 +209,11 @@ def _of_calls(source: Source, defaults: Mapping[str, Value]) -> Iterator[Flag]:
             if any(name.startswith("--") for name in names):
                 yield _of_call(source, names, {each.arg: each.value for each in node.keywords if each.arg}, scope,
                                defaults, changed)  # fmt: skip
+
+
+def _server_args(source: Source) -> ast.ClassDef | None:
+    """By its statement, not its name: later releases bind the name anew to the class that is made of the fields."""
+    return next((each for each in _classes(source.read(SERVER_ARGS)) if each.name == _CLASS), None)
 
 
 def _classes(tree: ast.Module | None) -> list[ast.ClassDef]:

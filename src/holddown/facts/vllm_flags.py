@@ -53,7 +53,7 @@ def read_flags(
     found: dict[str, Flag] = {}
     for tree, nodes in trees:
         parser = _Parser(types, sizes, _changes(nodes, types))
-        for flag in (*parser.added(nodes), *parser.frontend(tree)):
+        for flag in (*parser.added(nodes), *parser.looped(nodes), *parser.frontend(tree)):
             found.setdefault(flag.name, flag)
     return tuple(found[name] for name in sorted(found))
 
@@ -163,6 +163,22 @@ class _Parser:
                 if any(name.startswith("--") for name in names):
                     yield self._option(names, node.keywords)
 
+    def looped(self, nodes: Iterable[ast.AST]) -> Iterator[Flag]:
+        """`for arg, type in [("--old-way", str)]: group.add_argument(arg, type=type, deprecated=True)` of 0.11.0."""
+        for node in nodes:
+            match node:
+                case ast.For(
+                    target=ast.Tuple(elts=targets),
+                    iter=ast.List(elts=rows),
+                    body=[ast.Expr(ast.Call(ast.Attribute(attr="add_argument"), [ast.Name(id=arg)], keywords))],
+                ):
+                    for row in rows:
+                        given = {ast.unparse(name): value for name, value in _pairs(targets, row)}
+                        if isinstance(name := given.get(arg), ast.Constant):
+                            yield self._option([str(name.value)], [_put_in(each, given) for each in keywords])
+                case _:
+                    pass
+
     def frontend(self, tree: ast.Module) -> Iterator[Flag]:
         """The server's own options are fields of two classes; the parser adds one for each in a loop."""
         for node in tree.body:
@@ -247,6 +263,16 @@ class _Parser:
         if "deprecated" in given:
             return _warning(said) or "deprecated"
         return _warning(said) or flag.deprecated
+
+
+def _pairs(targets: Sequence[ast.expr], row: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(row, ast.Tuple) and len(row.elts) == len(targets):
+        yield from zip(targets, row.elts, strict=True)
+
+
+def _put_in(keyword: ast.keyword, given: Mapping[str, ast.expr]) -> ast.keyword:
+    """`type=type` of a loop, with what the loop's variable is this time."""
+    return ast.keyword(keyword.arg, given.get(ast.unparse(keyword.value), keyword.value))
 
 
 def _flag_names(field: str) -> tuple[str, ...]:

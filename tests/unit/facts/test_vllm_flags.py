@@ -241,6 +241,18 @@ class FrontendArgs:
     assert (found["--origins"].takes, found["--origins"].several) == (Takes.JSON, False)
 
 
+def test_options_that_a_loop_adds() -> None:
+    """Their names and types stand in the loop's list."""
+    arguments = """
+for arg, type in [("--old-way", str), ("--older-way", int)]:
+    group.add_argument(arg, type=type, help=f"[DEPRECATED] {arg} will go.", deprecated=True)
+"""
+    assert read(arguments) == {
+        "--old-way": Flag("--old-way", takes=Takes.TEXT, default="None", deprecated="deprecated"),
+        "--older-way": Flag("--older-way", takes=Takes.INTEGER, default="None", deprecated="deprecated"),
+    }
+
+
 def test_numbers_that_may_have_a_letter() -> None:
     """A field that the code chooses `human_readable_int` for takes `8k`."""
     arguments = """
