@@ -9,10 +9,12 @@ from holddown.facts.machine import Gpu
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.build import Build
 from holddown.plan.fit import Fit
+from holddown.plan.llamacpp import llamacpp_build
 from holddown.plan.plan import Rejected, Setting
 from holddown.plan.sglang import sglang_build
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.tables.load import engine_table
 
 
 class Planner(Protocol):
@@ -41,6 +43,7 @@ class Kind:
 PLANNERS: dict[str, Kind] = {
     "vllm": Kind(Build, CheckpointFormat.SAFETENSORS),
     "sglang": Kind(sglang_build, CheckpointFormat.SAFETENSORS),
+    "llamacpp": Kind(llamacpp_build, CheckpointFormat.GGUF),
 }
 """In the order in which they are preferred where several run a checkpoint equally well."""
 
@@ -53,3 +56,9 @@ def planner(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes)
 def preference(kind: str, format: CheckpointFormat) -> tuple[bool, int]:
     """Larger is preferred: an engine whose own format this is comes first, then the order of PLANNERS."""
     return PLANNERS[kind].home is format, -list(PLANNERS).index(kind)
+
+
+def recipe_for(format: CheckpointFormat) -> str:
+    """What to install for a checkpoint of this format where no engine is here."""
+    kind = next(kind for kind, each in PLANNERS.items() if each.home is format)
+    return engine_table(kind).recipes[0].name
