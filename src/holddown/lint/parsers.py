@@ -1,6 +1,6 @@
 """Names that a build keeps in its registries: tool and reasoning parsers, and attention backends."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from holddown.base.evidence import Fact, Known
@@ -76,8 +76,9 @@ def _lacking(given: Given, known: tuple[str, ...], kind: str, right: str, case: 
     ]
     near = [right] if right else [] if others else get_close_matches(name, known, n=1, cutoff=0.6)
     what = f"{case.build} has no {kind} parser {name}"
-    what += f"; {others[0]} has" if others else ""
-    seen = case.seen_of(given, f"its {len(known)}: {', '.join(known)}")
+    what += f"; of the releases on record {_span(others)}" if others else ""
+    alike = get_close_matches(name, known, n=6, cutoff=0.3) or known[:6]
+    seen = case.seen_of(given, f"it has {len(known)}, among them {', '.join(alike)}")
     if near:
         finding = Finding("parser.unknown", Severity.BLOCK, given.written, what, seen, f"{given.written} {near[0]}")
         return Remark(finding, (Change(*given.at, (given.written, near[0])),))
@@ -85,6 +86,10 @@ def _lacking(given: Given, known: tuple[str, ...], kind: str, right: str, case: 
     auto = case.role(("enable-auto-tool-choice",)) if kind == "tool" else None
     changes = (Change(*given.at), *((Change(*auto.at),) if auto is not None else ()))
     return Remark(Finding("parser.unknown", Severity.BLOCK, given.written, what, seen, do), changes)
+
+
+def _span(versions: Sequence[str]) -> str:
+    return f"{versions[0]} has" if len(versions) == 1 else f"{versions[0]} to {versions[-1]} have"
 
 
 def _has(facts: EngineFacts, kind: str, name: str) -> bool:
