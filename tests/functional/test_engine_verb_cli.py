@@ -265,7 +265,7 @@ def test_the_lock_is_held_as_long_as_an_orphaned_pip_works(tmp_path: Path) -> No
         "folder = Path(sys.argv[1])\n"
         "with install._alone(folder) as lock:\n"
         "    folder.mkdir()\n"
-        "    install._Steps(folder, lambda line: None, lock).run('pip', ['sleep', '60'])\n"
+        "    install._Steps(folder, lambda line: None, lock, {}).run('pip', ['sleep', '60'])\n"
     )
     with subprocess.Popen([sys.executable, "-c", killed, str(folder)]) as holder:
         orphan = _child_of(holder.pid)

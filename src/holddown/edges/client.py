@@ -105,20 +105,17 @@ class HttpClient:
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         """How many tokens the engine's own tokenizer makes of this prompt; None where it has no such endpoint."""
-        body: dict[str, Any] = {"model": ask.model}
-        if ask.messages:
-            body |= {"messages": _messages(ask), "add_generation_prompt": True}
-        else:
-            body["prompt"] = ask.prompt
-        try:
-            with self._obstacles():
-                response = self._http.post(f"{self._base_url}/tokenize", json=body, headers=self._headers())
-                _expect_ok(response)
-                # llama.cpp has a /tokenize of another shape: without `count` it is not an answer to our question
-                count = _object_of(response.text).get("count")
-        except _NotAnAnswer:
-            return None
-        return count if isinstance(count, int) else None
+        for path, body in _counting(ask):
+            try:
+                with self._obstacles():
+                    response = self._http.post(self._base_url + path, json=body, headers=self._headers())
+                    _expect_ok(response)
+                    count = _counted(_object_of(response.text))
+            except _NotAnAnswer:
+                continue
+            if count is not None:
+                return count
+        return None
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
@@ -139,6 +136,29 @@ class HttpClient:
         # some endpoints quote the rejected key back
         message = obstacle.message.replace(self._api_key, "***") if self._api_key else obstacle.message
         return Refusal(obstacle.status, message)
+
+
+def _counting(ask: Ask) -> Iterator[tuple[str, Json]]:
+    """Questions for the number of the prompt's tokens: vLLM's and SGLang's first, then llama.cpp's, which gives no
+    count to theirs.
+
+    Source: llama.cpp b11434 tools/server/server-context.cpp post_tokenize, handle_count_tokens.
+    """
+    if ask.messages:
+        messages = {"model": ask.model, "messages": _messages(ask)}
+        yield "/tokenize", {**messages, "add_generation_prompt": True}
+        yield "/v1/chat/completions/input_tokens", messages
+    else:
+        yield "/tokenize", {"model": ask.model, "prompt": ask.prompt}
+        yield "/tokenize", {"content": ask.prompt, "add_special": True}
+
+
+def _counted(answer: Json) -> int | None:
+    """llama.cpp answers a question that it does not understand with no tokens at all, which is no count."""
+    for count in (answer.get("count"), answer.get("input_tokens"), len(_list(answer.get("tokens"))) or None):
+        if isinstance(count, int):
+            return count
+    return None
 
 
 def _path(ask: Ask) -> str:

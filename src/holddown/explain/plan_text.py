@@ -88,8 +88,8 @@ def _memory(plan: Plan) -> Iterator[str]:
         yield f"          and {size_text(budget.beyond_bytes)} beside that share, for the engine's {beyond}"
     if kv is not None and kv.tokens:
         yield (
-            f"          the KV cache ({kv.dtype}) holds {count_text(kv.tokens)} tokens "
-            f"({count_text(kv.tokens_low)} to {count_text(kv.tokens_high)})"
+            f"          the KV cache ({kv.dtype}) holds {count_text(kv.tokens)} tokens"
+            + (f" ({count_text(kv.tokens_low)} to {count_text(kv.tokens_high)})" if kv.tokens_low < kv.tokens else "")
         )
     yield from _bars(plan)
 

@@ -72,7 +72,7 @@ def _first_with(facts: EngineFacts, names: tuple[str, ...]) -> str:
 
 def _gguf(model: ModelFacts, facts: EngineFacts) -> Iterator[Finding]:
     table = engine_table(facts.kind)
-    instead = "serve it with llama.cpp, or take the checkpoint in safetensors"
+    instead = "holddown engine install llamacpp   serves it; or take the checkpoint in safetensors"
     if "gguf" not in facts.quantization_methods:
         what = f"{_build(facts)} reads GGUF only with the plug-in {table.gguf_plugin}, which it does not have"
         yield _block("compat.gguf", model.name, what, "gguf is not among its quantisation methods", instead)

@@ -74,8 +74,8 @@ class Fit:
 
     @property
     def budget(self) -> MemoryBudget:
-        """The fullest device's: the one with the least KV cache."""
-        return min(self.budgets, key=lambda budget: budget.kv_cache_bytes)
+        """Of the device that is fullest before it has a KV cache."""
+        return max(self.budgets, key=lambda budget: budget.used_bytes - budget.kv_cache_bytes)
 
 
 def fit_cpu(model: ModelFacts, machine: MachineFacts, wishes: Wishes, kv: KvDtype) -> Fit | str:

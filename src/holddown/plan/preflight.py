@@ -11,6 +11,7 @@ from holddown.facts.engine import EngineFacts
 from holddown.facts.listeners import ADDRESS_NOT_HERE, HOST_NOT_KNOWN, PORT_NOT_ALLOWED
 from holddown.facts.machine import Disk, Gpu, GpuProcess, MachineFacts, ProcessFacts
 from holddown.plan.plan import Plan
+from holddown.tables.load import engine_table
 
 # An idle CUDA context or a display server takes a few hundred MiB; more than this is somebody's work.
 BUSY_BYTES = GIB
@@ -55,7 +56,7 @@ def preflight(plan: Plan, ground: Ground) -> tuple[Finding, ...]:
         *_port(ground),
         *(_gpus(plan, ground) if plan.gpus else _ram(plan, ground)),
         *_log(ground.log_disk, ground.log_bytes),
-        *_shm(ground.machine),
+        *(_shm(ground.machine) if engine_table(ground.engine.kind).shared_memory else ()),
         *_open_files(ground.machine),
     )
 

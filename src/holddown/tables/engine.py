@@ -6,12 +6,26 @@ from holddown.facts.engine import EngineFacts
 
 
 @dataclass(frozen=True, slots=True)
+class BuildVariable:
+    """An environment variable for pip, put in front of what the user's own says. `{number}` in its value is the package
+    index's number. where: only where all of these programs are found."""
+
+    name: str
+    value: str
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """How to install one build. name: what the user asks for. version: what is installed unless another is named.
 
     distribution: what pip calls it. torch_index: where its torch is had when pip's own places have none (empty: it
     never needs that). unusable_unless_imports: this import is tried afterwards; when it fails, `unusable` is removed.
-    needs_gib: free disk space below which installing is not begun.
+    needs_gib: free disk space below which installing is not begun. program: file name of the server, for an engine
+    that is no Python package. version_prefix: what its versions have in front of the package index's number (`b11434`).
+    needs_programs: without these it cannot be built; each with the package that brings it, `c++ (build-essential)`.
+    jobs_variable: says to its build how many compilers may run at once. variables: for its build. import_once: a
+    package that is imported afterwards, since its import puts links in place that a wheel cannot hold.
     """
 
     name: str
@@ -22,6 +36,12 @@ class Recipe:
     unusable: tuple[str, ...]
     needs_gib: int
     source: str
+    program: str = ""
+    version_prefix: str = ""
+    needs_programs: tuple[str, ...] = ()
+    jobs_variable: str = ""
+    variables: tuple[BuildVariable, ...] = ()
+    import_once: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +136,13 @@ class ParserName:
 
 @dataclass(frozen=True, slots=True)
 class EngineTable:
-    """kind: the adapter. package: what Python imports. cpu_kv_bytes_since: the first version whose CPU build takes
-    the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable. twins_since: the first version
-    whose parser adds `--disable-x` to every `--enable-x` and the other way round. gguf_architectures: values of
-    `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader where it is not built in.
-    any_model_source: that its server answers under any model name, empty where it does not.
+    """kind: the adapter. package: what Python imports, empty for a program. cpu_kv_bytes_since: the first version
+    whose CPU build takes the KV cache size in bytes from a flag; earlier ones take whole GiB from a variable.
+    twins_since: the first version whose parser adds `--disable-x` to every `--enable-x` and the other way round.
+    gguf_architectures: values of `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader
+    where it is not built in. any_model_source: that its server answers under any model name, empty where it does not.
+    shared_memory: its processes talk to each other through /dev/shm. key_variable: by which it would take an API key
+    that stands in the shell that starts it, empty where there is none.
     """
 
     kind: str
@@ -141,6 +163,8 @@ class EngineTable:
     backend_limits: tuple[BackendLimit, ...] = ()
     any_model_source: str = ""
     gone_variables: tuple[GoneVariable, ...] = ()
+    shared_memory: bool = True
+    key_variable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

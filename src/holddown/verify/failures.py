@@ -4,14 +4,16 @@ Of all rows that match a log, the one with the highest `specificity` is the caus
 than one that recognises a word. Patterns are stable fragments of messages, without file names and line numbers, which
 move between versions.
 
-Source: the messages of vLLM 0.25.1 and 0.32.0 as printed by real runs (tests/captures), and of vLLM 0.16 to 0.33 as
-they stand in its source.
+Source: the messages of vLLM 0.25.1 and 0.32.0 and of llama.cpp b11434 as printed by real runs (tests/captures), and of
+vLLM 0.16 to 0.33 as they stand in its source.
 """
 
 import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from holddown.base.units import size_text
 
 EXACT = 3
 """Quotes the figures or names that are wrong."""
@@ -60,6 +62,10 @@ def _parser(groups: Groups) -> Groups:
 
 def _kv_dtype(groups: Groups) -> Groups:
     return {"found": groups["found"].lower(), "wanted": groups["wanted"].lower()}
+
+
+def _buffer(groups: Groups) -> Groups:
+    return {"size": size_text(int(groups["bytes"]))}
 
 
 FAILURES = (
@@ -267,5 +273,35 @@ FAILURES = (
         re.compile(r"Worker proc (?P<worker>\S+) died unexpectedly \(exit code: -9\)"),
         "{worker} was killed from outside (signal 9), most often by the kernel for want of memory",
         "dmesg | grep -i 'killed process' tells; holddown node shows what is free",
+    ),
+    # --- llama.cpp
+    Failure(
+        "engine.unsupported-architecture",
+        EXACT,
+        re.compile(r"error loading model: unknown model architecture: '(?P<name>[^']+)'"),
+        "this llama.cpp has no code for the architecture {name}",
+        "holddown engine install llamacpp   builds a newer one",
+    ),
+    Failure(
+        "engine.model-file",
+        NAMED,
+        re.compile(r"error loading model: (?!unknown model architecture)(?P<why>.+)"),
+        "llama.cpp cannot load the file: {why}",
+        "holddown inspect PATH says whether it is whole; get it again where it is not",
+    ),
+    Failure(
+        "engine.out-of-memory",
+        EXACT,
+        re.compile(r"failed to allocate (?P<device>\S+) buffer of size (?P<bytes>\d+)"),
+        "a buffer of {size} could not be had on {device}",
+        "less of it with --set ctx-size=N; holddown node shows what is free",
+        _buffer,
+    ),
+    Failure(
+        "engine.address-in-use",
+        EXACT,
+        re.compile(r"couldn't bind HTTP server socket, hostname: (?P<host>\S+), port: (?P<port>\d+)"),
+        "port {port} on {host} is taken by another program",
+        "holddown up ... --port with another number",
     ),
 )

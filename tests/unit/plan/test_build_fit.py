@@ -77,7 +77,7 @@ def test_a_gguf_of_an_architecture_that_the_loader_does_not_take() -> None:
 
     assert finding.code == "compat.gguf-architecture"
     assert finding.what == "vllm 0.16.0 reads GGUF, but none of the architecture glm-dsa"
-    assert "llama.cpp" in finding.do
+    assert "engine install llamacpp" in finding.do
 
 
 def test_a_gguf_where_the_loader_is_a_plugin() -> None:

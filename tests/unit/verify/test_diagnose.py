@@ -10,7 +10,8 @@ from holddown.base.finding import Finding, Severity
 from holddown.verify.diagnose import root_cause
 from holddown.verify.failures import FAILURES
 
-_EXCERPTS = Path(__file__).parents[2] / "captures" / "vllm" / "failures.toml"
+_CAPTURES = Path(__file__).parents[2] / "captures"
+_EXCERPTS = [_CAPTURES / engine / "failures.toml" for engine in ("vllm", "llamacpp")]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Excerpt:
         return root_cause(self.log.splitlines(), self.exit)
 
 
-EXCERPTS = [Excerpt(**row) for row in tomllib.loads(_EXCERPTS.read_text(encoding="utf-8"))["failure"]]
+EXCERPTS = [Excerpt(**row) for file in _EXCERPTS for row in tomllib.loads(file.read_text(encoding="utf-8"))["failure"]]
 
 
 @pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.name)

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from holddown.base.codec import dumps, loads
@@ -19,14 +19,24 @@ from holddown.ports import Progress
 from holddown.tables.engine import EngineTable, Recipe
 from holddown.tables.load import engine_tables
 
+ProgramVersion = Callable[[Path], str | None]
+
 _FILE = "engine.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 
 
 class EngineFolders:
-    def __init__(self, root: Path, tables: Sequence[EngineTable] | None = None) -> None:
+    """programs: kind -> the version of the server that a program is, None where it is not of this kind."""
+
+    def __init__(
+        self,
+        root: Path,
+        tables: Sequence[EngineTable] | None = None,
+        programs: Mapping[str, ProgramVersion] | None = None,
+    ) -> None:
         self._root = root
+        self._programs = dict(programs or {})
         self._tables = tuple(tables) if tables is not None else engine_tables()
 
     def all(self) -> tuple[Engine, ...]:
@@ -36,23 +46,32 @@ class EngineFolders:
     def install(self, name: str, version: str | None, progress: Progress) -> Engine:
         table, recipe = self._recipe(name)
         wanted = _checked(version or recipe.version, _VERSION, "version")
+        wanted = recipe.version_prefix + wanted.removeprefix(recipe.version_prefix)
         ref = f"{recipe.name}@{wanted}"
         existing = self._registered(ref)
         if existing is not None:
             return self._complete(existing)
         folder = self._root / ref
-        python = install_recipe(recipe, wanted, folder, progress)
-        found = find_engine(python, "", [table.package])
-        engine = Engine(recipe.name, wanted, table.kind, str(python), "", managed=True, registered_at=time.time())
-        if version_of(found).split("+")[0] != wanted.split("+")[0]:
+        started = str(install_recipe(recipe, wanted, folder, progress))
+        python, program = ("", started) if recipe.program else (started, "")
+        engine = Engine(
+            recipe.name, wanted, table.kind, python, "", managed=True, registered_at=time.time(), program=program
+        )
+        there = self._version_of(engine, table)
+        if there.split("+")[0] != wanted.split("+")[0]:
             raise EngineError(
-                f"asked for {ref}, but pip installed {version_of(found)}",
+                f"asked for {ref}, but pip installed {there}",
                 code="engine.other-version",
-                seen=found.package_dir,
-                do=f"holddown engine install {recipe.name}@{version_of(found)}",
+                seen=started,
+                do=f"holddown engine install {recipe.name}@{there}",
             )
         _write(folder, engine)
         return engine
+
+    def _version_of(self, engine: Engine, table: EngineTable) -> str:
+        if engine.program:
+            return self._programs[engine.kind](Path(engine.program)) or "something else"
+        return version_of(find_engine(Path(engine.python), "", [table.package]))
 
     def add(self, name: str | None, python: str, pythonpath: str) -> Engine:
         if name is not None:
@@ -60,9 +79,35 @@ class EngineFolders:
         # absolute, but not resolved: a venv's python is a link, and following it leaves the venv
         interpreter = _absolute(python)
         path = str(_absolute(pythonpath)) if pythonpath else ""
-        found = find_engine(interpreter, path, [table.package for table in self._tables])
-        kind = next(table.kind for table in self._tables if table.package == found.package)
-        engine = Engine(
+        engine = self._server(name, interpreter) or self._environment(name, interpreter, path)
+        existing = self._registered(engine.ref)
+        if existing is None:
+            _write(self._root / engine.ref, engine)
+            return engine
+        if (existing.executable, existing.pythonpath) != (engine.executable, engine.pythonpath):
+            raise EngineError(
+                f"{engine.ref} is registered already, with another {'server' if engine.program else 'Python'}",
+                code="engine.name-taken",
+                seen=f"{existing.executable} {existing.pythonpath}".strip(),
+                do=f"give this one a name of its own: --name NAME, or first: holddown engine remove {engine.ref}",
+            )
+        return existing
+
+    def _server(self, name: str | None, program: Path) -> Engine | None:
+        """The engine that this program is by itself; None for an interpreter, and for what cannot be run at all."""
+        if not program.is_file() or not os.access(program, os.X_OK) or program.name.startswith("python"):
+            return None
+        for kind, version_of_program in self._programs.items():
+            version = version_of_program(program)
+            if version is not None:
+                return Engine(name or kind, version, kind, "", "", False, time.time(), program=str(program))
+        return None
+
+    def _environment(self, name: str | None, interpreter: Path, path: str) -> Engine:
+        tables = [table for table in self._tables if table.package]
+        found = find_engine(interpreter, path, [table.package for table in tables])
+        kind = next(table.kind for table in tables if table.package == found.package)
+        return Engine(
             name=name or found.name,
             version=version_of(found),
             kind=kind,
@@ -71,18 +116,6 @@ class EngineFolders:
             managed=False,
             registered_at=time.time(),
         )
-        existing = self._registered(engine.ref)
-        if existing is None:
-            _write(self._root / engine.ref, engine)
-            return engine
-        if (existing.python, existing.pythonpath) != (engine.python, engine.pythonpath):
-            raise EngineError(
-                f"{engine.ref} is registered already, with another Python",
-                code="engine.name-taken",
-                seen=f"{existing.python} {existing.pythonpath}".strip(),
-                do=f"give this one a name of its own: --name NAME, or first: holddown engine remove {engine.ref}",
-            )
-        return existing
 
     def remove(self, ref: str) -> Engine:
         engine = self._registered(ref)
@@ -120,11 +153,11 @@ class EngineFolders:
         )
 
     def _complete(self, engine: Engine) -> Engine:
-        if engine.managed and not os.access(engine.python, os.X_OK):
+        if engine.managed and not os.access(engine.executable, os.X_OK):
             raise EngineError(
-                f"{engine.ref} was installed, but its Python is gone",
-                code="engine.python-missing",
-                seen=engine.python,
+                f"{engine.ref} was installed, but its {'server' if engine.program else 'Python'} is gone",
+                code="engine.program-missing" if engine.program else "engine.python-missing",
+                seen=engine.executable,
                 do=f"holddown engine remove {engine.ref}, then install it again",
             )
         return engine

@@ -3,6 +3,7 @@
 import fcntl
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from holddown.tables.engine import Recipe
 _HEARTBEAT_S = 5.0
 _SHOWN_LINES = 6
 _LOG = "install.log"
+_LOG_END_BYTES = 4096
+_PERCENT = re.compile(r"^ *\[ *(\d{1,3})%\]", re.MULTILINE)
 
 # Run by the new venv's Python with the wheel's path: prints the torch that this wheel pins on this machine.
 # pip brings its own reader of requirements and their markers, so we need none.
@@ -35,7 +38,8 @@ for line in email.message_from_bytes(wheel.read(name)).get_all("Requires-Dist", 
 
 
 def install_recipe(recipe: Recipe, version: str, folder: Path, progress: Progress) -> Path:
-    """The Python of a venv in `folder` that has the engine. What an earlier try left there is removed first.
+    """The Python of a venv in `folder` that has the engine, or the server in it that is no Python package. What an
+    earlier try left there is removed first.
 
     Raises: EngineError with the end of pip's output and the log's path, or with what is wrong with the disk.
     """
@@ -58,17 +62,43 @@ def _install_alone(recipe: Recipe, version: str, folder: Path, progress: Progres
             seen=f"{sys.executable}, Python {sys.version.split()[0]}",
             do=f"apt install python{sys.version_info.major}.{sys.version_info.minor}-venv",
         )
+    _check_programs(recipe)
     with _alone(folder) as lock:
         _check_room(recipe, folder)
         if folder.exists():
             progress(f"removing what an unfinished installation left in {folder}")
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-        steps = _Steps(folder, progress, lock)
+        steps = _Steps(folder, progress, lock, _environment(recipe, version))
         steps.run("making a virtual environment", [sys.executable, "-m", "venv", str(folder / "venv")])
         python = folder / "venv" / "bin" / "python"
+        if recipe.program:
+            return _build(recipe, version, python, steps)
         _install(recipe, version, python, steps)
         return python
+
+
+def _build(recipe: Recipe, version: str, python: Path, steps: "_Steps") -> Path:
+    """From its source: pip tells in its log how far the compiler is."""
+    for variable in recipe.variables:
+        missing = [name for name in variable.where if not shutil.which(name)]
+        if missing and missing[0] != variable.where[0]:
+            steps.say(f"{variable.where[0]} is here, {missing[0]} is not: built without {variable.value}")
+    wanted = f"{recipe.distribution}=={version.removeprefix(recipe.version_prefix)}"
+    # what pip keeps of an earlier build was made for another CPU, or with other options
+    pip = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", "--verbose", "--no-cache-dir"]
+    steps.run(f"building {recipe.name} {version} from its source", [*pip, "install", "--no-deps", wanted])
+    if recipe.import_once:
+        steps.run("putting its libraries' links in place", [str(python), "-c", f"import {recipe.import_once}"])
+    program = next((path for path in sorted(steps.folder.rglob(recipe.program)) if os.access(path, os.X_OK)), None)
+    if program is None:
+        raise EngineError(
+            f"{wanted} was installed, and has no {recipe.program}",
+            code="engine.install",
+            seen=str(steps.folder),
+            do=f"build it yourself: holddown engine add /path/to/{recipe.program}",
+        )
+    return program
 
 
 def _install(recipe: Recipe, version: str, python: Path, steps: "_Steps") -> None:
@@ -104,8 +134,10 @@ def _install_torch(pin: str, index: str, pip: Sequence[str], steps: "_Steps") ->
 class _Steps:
     """Runs one command after another, with everything they print in one log, and a sign of life every few seconds."""
 
-    def __init__(self, folder: Path, progress: Progress, lock: int) -> None:
+    def __init__(self, folder: Path, progress: Progress, lock: int, environment: dict[str, str]) -> None:
         self.folder = folder
+        self.say = progress
+        self._environment = environment
         self._lock = lock
         self._log = folder / _LOG
         self._progress = progress
@@ -132,7 +164,7 @@ class _Steps:
             process = subprocess.Popen(
                 command,
                 cwd="/",
-                env=_environment(),
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -155,7 +187,15 @@ class _Steps:
                 return process.wait(_HEARTBEAT_S)
             except subprocess.TimeoutExpired:
                 elapsed = duration_text(time.monotonic() - began)
-                self._progress(f"{what}: {elapsed}, {size_text(_folder_bytes(self.folder))} so far")
+                done = self._built() or f"{size_text(_folder_bytes(self.folder))} so far"
+                self._progress(f"{what}: {elapsed}, {done}")
+
+    def _built(self) -> str:
+        """`23% built`, where the end of the log is a build's that says so."""
+        with open(self._log, "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_END_BYTES))
+            told = _PERCENT.findall(log.read().decode("utf-8", "replace"))
+        return f"{told[-1]}% built" if told else ""
 
     def imports(self, python: Path, module: str) -> bool:
         """Whether the module can be imported. What the import says is kept in the log."""
@@ -165,22 +205,50 @@ class _Steps:
             log.write(f"\n$ {' '.join(command)}\n".encode())
             log.flush()
             done = subprocess.run(
-                command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+                command, cwd="/", env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
             )
         return done.returncode == 0
 
     def ask(self, command: Sequence[str]) -> str:
         """The first line that the command prints; empty when it fails."""
         done = subprocess.run(
-            command, cwd="/", env=_environment(), capture_output=True, encoding="utf-8", errors="replace", check=False
+            command,
+            cwd="/",
+            env=self._environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
         lines = done.stdout.split("\n") if done.returncode == 0 else [""]
         return lines[0].strip()
 
 
-def _environment() -> dict[str, str]:
-    """The user's, without a PYTHONPATH: pip would take packages there for installed ones and leave them out."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+def _environment(recipe: Recipe, version: str) -> dict[str, str]:
+    """The user's, without a PYTHONPATH: pip would take packages there for installed ones and leave them out.
+
+    With what the recipe wants of a build, in front of what the user wants of it: a compiler takes the last word.
+    """
+    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    if recipe.jobs_variable:
+        own.setdefault(recipe.jobs_variable, str(len(os.sched_getaffinity(0))))
+    for variable in reversed(recipe.variables):
+        if all(shutil.which(name) for name in variable.where):
+            value = variable.value.replace("{number}", version.removeprefix(recipe.version_prefix))
+            own[variable.name] = f"{value} {own.get(variable.name, '')}".strip()
+    return own
+
+
+def _check_programs(recipe: Recipe) -> None:
+    for needed in recipe.needs_programs:
+        program, _, package = needed.partition(" ")
+        if not shutil.which(program):
+            raise EngineError(
+                f"{recipe.name} is built from its source, and {program} is not here",
+                code="engine.no-compiler",
+                seen=f"PATH={os.environ.get('PATH', '')}",
+                do=f"apt install {package.strip('()')}   or register a server that is built: holddown engine add PATH",
+            )
 
 
 def _folder_bytes(folder: Path) -> int:

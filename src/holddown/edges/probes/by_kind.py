@@ -28,4 +28,6 @@ class ProbeByKind:
                 seen=f"{engine.kind}; it knows {', '.join(self._makers)}",
                 do=f"holddown engine remove {engine.ref}   or use the holddown that registered it",
             )
-        return self._made.setdefault(engine.kind, self._makers[engine.kind]())
+        if engine.kind not in self._made:
+            self._made[engine.kind] = self._makers[engine.kind]()
+        return self._made[engine.kind]

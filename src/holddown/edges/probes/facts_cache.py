@@ -51,7 +51,7 @@ class Imported:
 
 def key_of(engine: Engine) -> str:
     """Part of a file's name, one per environment."""
-    return hashlib.sha256(f"{engine.python}\n{engine.pythonpath}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{engine.executable}\n{engine.pythonpath}".encode()).hexdigest()[:16]
 
 
 def write_whole(target: Path, text: str) -> None:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from holddown.base.finding import Finding
 from holddown.facts.engine import Engine, EngineFacts
-from holddown.launch.engines import sglang, vllm
+from holddown.launch.engines import llamacpp, sglang, vllm
 from holddown.launch.phases import PhaseSeen
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.plan import Plan
@@ -22,7 +22,7 @@ class Adapter(Protocol):
     def phase(self, line: str) -> PhaseSeen | None: ...
 
 
-ADAPTERS: dict[str, Adapter] = {"vllm": vllm, "sglang": sglang}
+ADAPTERS: dict[str, Adapter] = {"vllm": vllm, "sglang": sglang, "llamacpp": llamacpp}
 
 
 def adapter(kind: str) -> Adapter:
