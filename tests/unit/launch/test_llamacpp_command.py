@@ -14,6 +14,7 @@ FLAGS = (
     Flag("--ctx-size", takes=Takes.INTEGER, aliases=("-c",)),
     Flag("--kv-unified", ("true", "false"), Takes.NOTHING),
     Flag("--no-kv-unified", ("true",), Takes.NOTHING),
+    Flag("--fit", ("on", "off"), Takes.TEXT, aliases=("-fit",)),
     Flag("--metrics", ("true",), Takes.NOTHING),
     Flag("--flash-attn", ("on", "off", "auto"), Takes.TEXT, aliases=("-fa",)),
     Flag("--gpu-layers", takes=Takes.UNKNOWN, aliases=("-ngl", "--n-gpu-layers")),
@@ -72,6 +73,8 @@ def test_the_server_is_started_on_the_file_under_the_deployments_name() -> None:
     ("name", "value", "words"),
     [
         ("ctx-size", "4096", ["--ctx-size", "4096"]),
+        ("c", "4096", ["-c", "4096"]),
+        ("fit", "off", ["--fit", "off"]),
         ("n-gpu-layers", "all", ["--n-gpu-layers", "all"]),
         ("kv-unified", "true", ["--kv-unified"]),
         ("kv-unified", "false", ["--no-kv-unified"]),

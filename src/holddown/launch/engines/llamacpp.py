@@ -63,10 +63,10 @@ def _argument(setting: Setting, facts: EngineFacts) -> list[str]:
 
 
 def _dashed(name: str, flag: Flag | None) -> str:
-    """As the user wrote it where that is one of its names, `-c` or `--ctx-size`."""
+    """`ctx-size` -> `--ctx-size`, `c` -> `-c`: `fit` is both, and stays long."""
     bare = name.lstrip("-")
     names = (flag.name, *flag.aliases) if flag else ()
-    return f"-{bare}" if f"-{bare}" in names else f"--{bare}"
+    return f"-{bare}" if f"-{bare}" in names and f"--{bare}" not in names else f"--{bare}"
 
 
 def _environment(plan: Plan) -> Iterator[EnvVar]:
