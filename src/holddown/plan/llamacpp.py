@@ -1,7 +1,7 @@
 """llama.cpp's planner: a GGUF on the CPU or split by layers over GPUs, with one KV cache that all slots share."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown, derived, known_or
@@ -46,12 +46,17 @@ _PROMPT_CACHE_BYTES = 8 * GIB
 """RAM for prompts of idle slots. Source: common/common.h cache_ram_mib = 8192."""
 _NO_SPEED: Fact[Speed] = Unknown("the speed model was fitted to other engines; no llama.cpp was measured for it")
 _DECISIVE = frozenset({"ctx-size", "parallel", "cache-type-k", "cache-type-v", "tensor-split"})
+_OWN = (
+    *_DECISIVE,
+    *("kv-unified", "fit", "threads", "cache-ram", "n-gpu-layers", "split-mode"),
+)
+"""Every setting of ours, by the name that the plan says."""
 _CALCULATED = Source(SourceKind.DERIVED, "memory budget")
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaCpp:
-    """See `plan/planners`."""
+    """See `plan/planners`. wishes: with settings called as we call them."""
 
     model: ModelFacts
     site: Site
@@ -292,6 +297,18 @@ class LlamaCpp:
         what = "llama.cpp answers under any model name: a client that asks for another model is not told"
         seen = engine_table(self.candidate.engine.kind).any_model_source
         return Finding("endpoint.any-model", Severity.NOTE, self.wishes.served_model_name, what, seen)
+
+
+def llamacpp_build(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> LlamaCpp:
+    """Its planner: the user's settings may be called by any of their names, `c` as `ctx-size`."""
+    ours = {flag.name: name for name in _OWN if (flag := candidate.facts.flag(name))}
+
+    def called(name: str) -> str:
+        flag = candidate.facts.flag(name)
+        return ours.get(flag.name, name) if flag else name
+
+    named = tuple((called(name), value) for name, value in wishes.settings)
+    return LlamaCpp(model, site, candidate, replace(wishes, settings=named))
 
 
 def _offloading(gpus: tuple[Gpu, ...]) -> Iterator[Setting]:

@@ -9,7 +9,7 @@ from holddown.facts.machine import Gpu
 from holddown.facts.model import CheckpointFormat, ModelFacts
 from holddown.plan.build import Build
 from holddown.plan.fit import Fit
-from holddown.plan.llamacpp import LlamaCpp
+from holddown.plan.llamacpp import llamacpp_build
 from holddown.plan.plan import Rejected, Setting
 from holddown.plan.sglang import sglang_build
 from holddown.plan.site import Site
@@ -42,7 +42,7 @@ class Kind:
 PLANNERS: dict[str, Kind] = {
     "vllm": Kind(Build, CheckpointFormat.SAFETENSORS),
     "sglang": Kind(sglang_build, CheckpointFormat.SAFETENSORS),
-    "llamacpp": Kind(LlamaCpp, CheckpointFormat.GGUF),
+    "llamacpp": Kind(llamacpp_build, CheckpointFormat.GGUF),
 }
 """In the order in which they are preferred where several run a checkpoint equally well."""
 

@@ -9,7 +9,7 @@ from fakes.checkpoint_bytes import GgufValue, gguf_head
 from fakes.facts import gpu, machine, model
 from holddown.base.evidence import Unknown, from_file, from_probe
 from holddown.base.units import GIB
-from holddown.facts.engine import Engine, EngineFacts
+from holddown.facts.engine import Engine, EngineFacts, Flag, Takes
 from holddown.facts.gguf import GgufHeader, read_header
 from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.machine import Cpu, Gpu
@@ -136,6 +136,20 @@ def test_a_context_of_the_users_is_kept_or_refused_never_made_smaller() -> None:
     """`--set ctx-size`: it fits, or there is no plan."""
     assert set_to(on_cpu(gguf(), ctx_size="4096"))["ctx-size"] == "4096"
     assert not isinstance(on_cpu(gguf(), ram_bytes=8 * GIB, ctx_size="1000000"), Fit)
+
+
+def test_a_setting_is_known_by_any_of_its_names() -> None:
+    """`-c` is `--ctx-size`: it is planned around, and set once."""
+    flags = (Flag("--ctx-size", takes=Takes.INTEGER, aliases=("-c",)),)
+    candidate = replace(build(), facts=replace(build().facts, flags=flags))
+    planned = plan(gguf(), Site(machine()), [candidate], Wishes("m", settings=(("c", "4096"),)))
+
+    assert isinstance(planned, Plan)
+    setting = planned.setting("ctx-size")
+    assert setting is not None
+    assert (setting.value, planned.setting("c")) == ("4096", None)
+    assert planned.kv_cache is not None
+    assert planned.kv_cache.tokens == 4096
 
 
 def test_threads_are_named_where_a_container_may_use_fewer_cpus() -> None:
