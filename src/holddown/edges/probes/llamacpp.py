@@ -33,6 +33,8 @@ _LIBRARIES = ("libllama.so", "libggml-cpu.so")
 _SOURCE = "src/llama-arch.cpp"
 _DEVICES = {"CUDA": "cuda", "ROCm": "rocm", "Vulkan": "vulkan", "MTL": "metal", "SYCL": "xpu"}
 _NO_TORCH = Unknown("llama.cpp has no torch")
+_BY_TEMPLATE = Unknown("nothing to choose: llama.cpp follows the chat template")
+_ONE_ATTENTION = Unknown("nothing to choose but --flash-attn")
 
 # Run by our own Python in a process of its own, since loading a library built for another CPU may end it: asks the
 # functions that the server itself asks. argv[1]: the folder of the libraries, argv[2:]: questions to the CPU backend.
@@ -171,6 +173,9 @@ def _read(engine: Engine, fingerprint: str) -> EngineFacts:
         import_error="",
         flags=help_text.flags,
         architectures=models(library.names) or _architectures(program),
+        attention_backends=_ONE_ATTENTION,
+        tool_parsers=_BY_TEMPLATE,
+        reasoning_parsers=_BY_TEMPLATE,
         kv_cache_dtypes=next((each.choices for each in help_text.flags if each.name == "--cache-type-k"), ()),
         environment=help_text.environment,
         distribution="llama.cpp",
