@@ -100,6 +100,10 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
         yield head, " ".join(words)
 
 
+_ALSO = {"on": ("enabled", "true", "1"), "off": ("disabled", "false", "0"), "auto": ("-1",)}
+"""What else is read as these three. Source: b11434 common/arg.cpp is_truthy, is_falsey, is_autoy."""
+
+
 def _head(text: str) -> tuple[list[str], str]:
     """`-c,    --ctx-size N` -> its names and what it wants after them."""
     names: list[str] = []
@@ -157,7 +161,8 @@ def _choices(hint: str, words: str) -> tuple[str, ...]:
         return _split(match[1])
     inner = hint[1:-1] if hint[0] + hint[-1] in ("{}", "<>", "[]") else hint
     listed = "|" in inner or hint.startswith("{")
-    return _split(inner) if listed and _WORDS.fullmatch(inner) else ()
+    found = _split(inner) if listed and _WORDS.fullmatch(inner) else ()
+    return (*found, *(other for word in found for other in _ALSO.get(word, ()))) if "on" in found else found
 
 
 def _split(text: str) -> tuple[str, ...]:
