@@ -11,6 +11,7 @@ import types
 import torch
 from vllm.config import set_current_vllm_config
 from vllm.v1.attention.backend import AttentionBackend
+from vllm.v1.attention.backends.registry import AttentionBackendEnum
 from vllm.v1.attention.selector import AttentionSelectorConfig
 
 _UNSURE = "holddown cannot tell without a GPU: "
@@ -40,10 +41,13 @@ def answer(question, ground):
     ground.settle()
     with set_current_vllm_config(ground.config):
         valid, invalid = ask(capability, config, **heads)
+        order = _order(ground.cuda, capability, question["is_mla"])
     found = [(_priority(each), _backend(each), []) for each in valid]
-    found += [_refused(backend, said, place) for place, (backend, said) in enumerate(invalid.items())]
-    if all(priority is not None for priority, _, _ in found):
-        found.sort(key=lambda each: each[0])
+    for backend, said in invalid.items():
+        # 0.16 gives no priority of those that it refuses
+        priority, reasons = said if isinstance(said, tuple) else (order.index(backend), said)
+        found.append((priority, backend, reasons))
+    found.sort(key=lambda each: each[0])
     return {"backends": [[each.name, _path(each), _sure(reasons)] for _, each, reasons in found]}
 
 
@@ -55,9 +59,11 @@ def _backend(valid):
     return valid.backend if hasattr(valid, "backend") else valid[0]
 
 
-def _refused(backend, said, place):
-    """0.16 gives no priority of those that it refuses: they keep their order, behind the valid ones."""
-    return (said[0], backend, said[1]) if isinstance(said, tuple) else (1000 + place, backend, said)
+def _order(cuda, capability, is_mla):
+    """All that 0.16 tries, first to last; later releases say the priority of each themselves."""
+    priorities = cuda._get_backend_priorities
+    alone = list(inspect.signature(priorities).parameters) == ["use_mla", "device_capability"]
+    return priorities(is_mla, capability) if alone else []
 
 
 def _path(backend):
@@ -103,4 +109,21 @@ def _careful(validate):
     return classmethod(ask)
 
 
+def _imported(get_class):
+    """As `_careful`, for modules that need a GPU to be imported."""
+
+    @functools.wraps(get_class)
+    def get(backend):
+        try:
+            return get_class(backend)
+        except (ImportError, OSError):
+            raise
+        except Exception as error:
+            why = f"{_UNSURE}{type(error).__name__}: {error}"
+            return type(backend.name, (), {"validate_configuration": staticmethod(lambda **_: [why])})
+
+    return get
+
+
 AttentionBackend.validate_configuration = _careful(AttentionBackend.validate_configuration.__func__)
+AttentionBackendEnum.get_class = _imported(AttentionBackendEnum.get_class)

@@ -80,6 +80,7 @@ class Ground:
         self.now, self._on = DeviceCapability(*map(int, first.split("."))), first
         self.platform = self._gpu(cuda.CudaPlatformBase)()
         vllm.platforms._current_platform = self.platform
+        _allocate_nothing()
         if pretend:
             _pretend()
         from vllm.config import VllmConfig
@@ -134,9 +135,21 @@ class Ground:
                         function.cache_clear()
 
 
-def _pretend():
-    """As on a machine with the compilers, the network and the GPU memory that a CUDA build finds."""
+def _allocate_nothing():
+    """FlashInfer's backends make their workspace on the GPU when they are imported, and we have none."""
     import torch
+
+    def elsewhere(make):
+        def made(*size, device=None, **how):
+            return make(*size, device="meta" if "cuda" in str(device) else device, **how)
+
+        return made
+
+    torch.empty, torch.zeros = elsewhere(torch.empty), elsewhere(torch.zeros)
+
+
+def _pretend():
+    """As on a machine with the compilers, the network and the extensions that a CUDA build finds."""
     import vllm.utils.flashinfer
 
     vllm.utils.flashinfer.has_flashinfer = lambda: True
@@ -151,5 +164,3 @@ def _pretend():
         flash_attn_interface.FA4_AVAILABLE = True
     except ImportError:
         pass
-    empty = torch.empty
-    torch.empty = lambda *size, **how: empty(*size, **{**how, "device": "meta"})  # a backend allocates when imported

@@ -56,8 +56,9 @@ def answer(question, ground):
     engine's own words where none takes it. oracle: the file that decides."""
     ground.stand_on(question["compute_capability"])
     oracle, module, variants = _oracle(question)
+    hf = types.SimpleNamespace(model_type=question["model_type"])
     ground.config.model_config = types.SimpleNamespace(
-        quantization_config=None, hf_config=types.SimpleNamespace(model_type=""), dtype=torch.bfloat16
+        quantization_config=None, hf_config=hf, hf_text_config=hf, dtype=torch.bfloat16
     )
     ground.settle()
     with set_current_vllm_config(ground.config):
