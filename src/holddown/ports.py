@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from holddown.base.evidence import Fact
 from holddown.facts.answers import Ask, Reply
+from holddown.facts.asked import Asked, Questions
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.fetched import FetchedModel
 from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, NotEnded, Removed, Traces
@@ -93,6 +95,14 @@ class EngineProbe(Protocol):
 
     def read(self, engine: Engine) -> EngineFacts:
         """What its files say, in less than a second; kept until they change. Raises: EngineError."""
+
+
+class EngineSelector(Protocol):
+    """What an installed build's own code would choose."""
+
+    def ask(self, engine: Engine, facts: EngineFacts, questions: Questions, progress: Progress) -> Fact[Asked]:
+        """Runs the build's selectors beside any GPU, or gives what they said before. Unknown says why they did not
+        answer, with the last lines of what they printed."""
 
 
 class Client(Protocol):

@@ -66,6 +66,14 @@ class AttentionSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class Questions:
+    """What one build is to be asked. environment: variables that the plan sets, which its selectors may look at."""
+
+    queries: tuple[Query, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AskedAttention:
     query: AttentionQuery
     said: Fact[AttentionSaid]
@@ -93,20 +101,13 @@ class Asked:
         """None where it was not asked that."""
         return next((each.said for each in self.moe if each.query == query), None)
 
-    def knows(self, query: Query) -> bool:
-        return any(query == each.query for each in (*self.attention, *self.moe))
-
     def unknown(self, queries: tuple[Query, ...]) -> tuple[Query, ...]:
         """Those that it was not asked yet, each once."""
         known = {each.query for each in self.attention} | {each.query for each in self.moe}
         return tuple(each for each in dict.fromkeys(queries) if each not in known)
 
-    def only(self, queries: tuple[Query, ...]) -> "Asked":
-        wanted = set(queries)
-        return Asked(
-            tuple(each for each in self.attention if each.query in wanted),
-            tuple(each for each in self.moe if each.query in wanted),
-        )
-
     def __add__(self, other: "Asked") -> "Asked":
         return replace(self, attention=self.attention + other.attention, moe=self.moe + other.moe)
+
+
+NOT_ASKED = Asked()

@@ -7,7 +7,7 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from holddown.base.evidence import Fact, Unknown
-from holddown.facts.asked import Asked
+from holddown.facts.asked import NOT_ASKED, Asked
 from holddown.facts.attention_backends import AttentionBackends
 
 
@@ -163,7 +163,7 @@ class EngineFacts:
     kv_flag_wins: bool = True
     environment: tuple[EnvironmentVariable, ...] = ()
     distribution: str = ""
-    asked: Asked = Asked()
+    asked: Asked = NOT_ASKED
 
     def flag(self, name: str) -> Flag | None:
         """By any of its names: `--max-model-len` and `max_model_len` are one to vLLM's parser, so they are to us."""

@@ -151,7 +151,7 @@ def _config(question):
     )
     routings = moe_config.RoutingMethodType
     width = question["intermediate_size"]
-    made = _made(
+    return _made(
         moe_config.FusedMoEConfig,
         num_experts=question["experts"],
         num_logical_experts=question["experts"],
@@ -167,7 +167,6 @@ def _config(question):
         in_dtype=torch.bfloat16,
         moe_backend=question["backend"],
     )
-    return made
 
 
 def _made(kind, **values):
