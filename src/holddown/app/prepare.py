@@ -29,7 +29,8 @@ _PORTS_TRIED = 100
 class Request:
     """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
     is meant. trust_remote_code: the checkpoint's own Python code may run, from now on. despite: codes of findings that
-    are to forbid nothing, for builds that can more than their source tells."""
+    are to forbid nothing, for builds that can more than their source tells. ask_engine: its own selectors, before it is
+    launched; None: where that makes sense."""
 
     path: str
     name: str
@@ -41,6 +42,7 @@ class Request:
     skip_checks: tuple[str, ...] = ()
     trust_remote_code: bool = False
     despite: tuple[str, ...] = ()
+    ask_engine: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     active = doors.store.all(active_only=True)
     site = Site(machine, gpu_claims(active), calibrations=calibrations(doors.store.all()))
     wishes = replace(request.wishes, consent=_consent(request, inspection.model, doors.store))
-    planned = planning.plan_of(inspection, site, wishes, doors.planning)
+    planned = planning.plan_of(inspection, site, wishes, doors.planning, ask=request.ask_engine)
     if isinstance(planned, NoPlan):
         return planned
     port_holder = _port_holders(request.host, active, doors.host)

@@ -58,7 +58,8 @@ class VllmSelector:
             return from_probe(kept, where)
         progress(f"asking {engine.ref} which kernels it would take (once per build and question; about 20 s) ...")
         found = NOT_ASKED
-        for _, alike in groupby(questions.queries, key=lambda query: query.compute_capability):
+        in_order = sorted(questions.queries, key=_capability)
+        for _, alike in groupby(in_order, key=_capability):
             said = self._run(engine, facts, tuple(alike), dict(questions.environment))
             if isinstance(said, Unknown):
                 return said
@@ -109,6 +110,10 @@ def _environment(engine: Engine, more: Mapping[str, str]) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
+
+
+def _capability(query: Query) -> str:
+    return query.compute_capability
 
 
 def _kind(query: Query) -> str:
@@ -178,5 +183,5 @@ def _texts(values: Any) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{str(value)[:40]} is no text")
+        raise TypeError(f"{str(value)[:40]} is no text")
     return value
