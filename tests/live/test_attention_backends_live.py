@@ -9,7 +9,7 @@ from holddown.base.evidence import Known
 from holddown.edges.engines import EngineFolders
 from holddown.edges.probes.vllm import VllmProbe
 from holddown.edges.probes.vllm_selector import VllmSelector
-from holddown.facts.asked import Asked, MoeAnswer, MoeQuery, Questions
+from holddown.facts.asked import Asked, MoeQuery, Questions
 from holddown.facts.attention_backends import AttentionQuery
 from holddown.facts.engine import Engine, EngineFacts
 
@@ -119,14 +119,17 @@ def test_the_experts_kernel_is_the_one_that_the_source_puts_first(
 
 
 @pytest.mark.live
-def test_experts_that_no_kernel_takes_are_said_in_vllms_words(
+def test_experts_that_the_wanted_kernel_refuses_are_said_in_vllms_words(
     build: tuple[Engine, EngineFacts], tmp_path: Path
 ) -> None:
-    """NVFP4 with an activation that only FlashInfer's and Marlin's have, on a GPU too old for them."""
-    query = experts("7.0", "nvfp4", "modelopt_fp4", 16)
+    """FlashInfer's TRT-LLM kernels on compute capability 12.0."""
+    query = experts("12.0", "nvfp4", "modelopt_fp4", 16, backend="flashinfer_trtllm")
 
     said = ask(build, Questions((query,)), tmp_path).moe_said(query)
 
     assert isinstance(said, Known)
-    assert isinstance(said.value, MoeAnswer)
-    assert said.value.chosen in ("", "EMULATION")
+    assert said.value.chosen == ""
+    assert said.value.what == (
+        "NvFp4 MoE backend 'FLASHINFER_TRTLLM' does not support the deployment configuration since kernel does not "
+        "support current device cuda."
+    )

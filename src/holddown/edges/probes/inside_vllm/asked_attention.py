@@ -6,9 +6,9 @@ reasons, later ones pairs of priority and reasons; valid ones are pairs up to 0.
 
 import functools
 import inspect
-import types
 
 import torch
+from asked_ground import Model
 from vllm.config import set_current_vllm_config
 from vllm.v1.attention.backend import AttentionBackend
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
@@ -80,15 +80,11 @@ def _describe(config, question):
     parallel = config.parallel_config
     for name in ("decode_context_parallel_size", "tensor_parallel_size"):
         setattr(parallel, name, fields.pop(name, 1))
-    hf = types.SimpleNamespace(**fields)
     heads = question["heads_per_gpu"]
-    config.model_config = types.SimpleNamespace(
-        hf_text_config=hf,
-        hf_config=hf,
+    config.model_config = Model(
+        fields,
         dtype=torch.bfloat16,
         use_mla=question["is_mla"],
-        is_hybrid=False,
-        is_mm_prefix_lm=False,
         get_num_attention_heads=lambda parallel_config: heads,
         get_head_size=lambda: question["head_size"],
     )

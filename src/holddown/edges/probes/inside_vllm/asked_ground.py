@@ -64,6 +64,19 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+class Model:
+    """In place of a ModelConfig: what is known of the model. Whether it `is_` something else, it is not."""
+
+    def __init__(self, hf, **known):
+        self.hf_config = self.hf_text_config = types.SimpleNamespace(**hf)
+        vars(self).update(known)
+
+    def __getattr__(self, name):
+        if name.startswith(("is_", "has_", "use_")):
+            return False
+        raise AttributeError(f"holddown's model has no {name}")
+
+
 class Ground:
     """One platform object for all questions: modules keep the one that they were imported under."""
 

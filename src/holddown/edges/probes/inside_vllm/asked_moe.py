@@ -8,9 +8,9 @@ import dataclasses
 import importlib
 import inspect
 import re
-import types
 
 import torch
+from asked_ground import Model
 from vllm.config import set_current_vllm_config
 from vllm.model_executor.layers.fused_moe import config as moe_config
 from vllm.model_executor.layers.quantization.utils import quant_utils
@@ -56,10 +56,8 @@ def answer(question, ground):
     engine's own words where none takes it. oracle: the file that decides."""
     ground.stand_on(question["compute_capability"])
     oracle, module, variants = _oracle(question)
-    hf = types.SimpleNamespace(model_type=question["model_type"])
-    ground.config.model_config = types.SimpleNamespace(
-        quantization_config=None, hf_config=hf, hf_text_config=hf, dtype=torch.bfloat16
-    )
+    known = {"quantization_config": None, "dtype": torch.bfloat16}
+    ground.config.model_config = Model({"model_type": question["model_type"]}, **known)
     ground.settle()
     with set_current_vllm_config(ground.config):
         said = [_select(module, oracle, question, keys) for keys in variants]
