@@ -141,6 +141,9 @@ class Processes(Protocol):
     def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
         """Detached: outlives this program and its terminal."""
 
+    def reports(self, run_dir: str) -> tuple[bytes, ...]:
+        """What the engine's own processes wrote there about themselves; none of an engine that writes nothing."""
+
     def exit_of(self, engine: ProcessRef) -> Exit | None:
         """None while it runs. Reaps whatever else was handed to us as the subreaper."""
 

@@ -296,8 +296,9 @@ def plan_doors(say: ports.Progress) -> PlanDoors:
 
 def prepare_doors(doors: UpDoors, say: ports.Progress) -> PrepareDoors:
     from holddown.app.prepare import Doors as PrepareDoors
+    from holddown.edges.process.local import REPORTER
 
-    return PrepareDoors(plan_doors(say), doors.host, doors.store)
+    return PrepareDoors(plan_doors(say), doors.host, doors.store, str(REPORTER))
 
 
 def small_text(path: str) -> str:

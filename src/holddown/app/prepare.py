@@ -12,6 +12,7 @@ from holddown.facts.machine import MachineFacts
 from holddown.facts.model import ModelFacts
 from holddown.launch.engines import ADAPTERS
 from holddown.launch.environment import is_secret
+from holddown.launch.reporter import with_reporter
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
@@ -63,9 +64,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
+    """reporter: the folder of the plug-in through which an engine says what it resolved; empty for none."""
+
     planning: planning.Doors
     host: ports.Host
     store: ports.Store
+    reporter: str = ""
 
 
 def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepared | NoPlan:
@@ -98,6 +102,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     plan = planned.plan
     findings = tuple(_allowed(each, request) for each in (*plan.findings, *preflight(plan, ground), *moved))
     spec = planned.command(Binding(request.host, port, request.api_key_file))
+    spec = with_reporter(spec, plan.engine_kind, doors.reporter)
     return Prepared(inspection.model, machine, planned.candidate, replace(plan, findings=findings), spec, findings)
 
 
