@@ -85,6 +85,7 @@ def _describe(config, question):
         fields,
         dtype=torch.bfloat16,
         use_mla=question["is_mla"],
+        rswa_window=None,
         get_num_attention_heads=lambda parallel_config: heads,
         get_head_size=lambda: question["head_size"],
     )
