@@ -40,16 +40,15 @@ def asked_plan(
     *,
     by_hand: bool,
 ) -> AskedPlan:
-    """by_hand: the user wants it, so that it is said where there is nobody to ask."""
+    """by_hand: the user wants it, so that it is said where there is nothing to ask."""
     known = list(candidates)
     planned = choose(model, site, known, wishes, broken)
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         candidate = _to_ask(planned, known)
-        if candidate is None:
-            return AskedPlan(planned, tuple(known), (_nobody(planned),) if by_hand else ())
-        questions = _questions(model, site, candidate, wishes, planned)
-        if not questions.queries:
-            break
+        questions = _questions(model, site, candidate, wishes, planned) if candidate else Questions(())
+        if candidate is None or not questions.queries:
+            nothing_to_ask = by_hand and number == 0 and isinstance(planned, Plan)
+            return AskedPlan(planned, tuple(known), (_nothing(planned),) if nothing_to_ask else ())
         said = selector.ask(candidate.engine, candidate.facts, questions, say)
         if isinstance(said, Unknown):
             return AskedPlan(planned, tuple(known), (_failed(candidate, said),))
@@ -85,10 +84,10 @@ def _questions(
     return Questions(candidate.facts.asked.unknown(queries), environment)
 
 
-def _nobody(planned: Plan | NoPlan) -> Finding:
-    ref = planned.engine if isinstance(planned, Plan) else "the engine"
-    what = f"{ref} was not asked which kernels it would take: this is no plan for GPUs that rests on them"
-    return Finding("compat.selector-failed", Severity.NOTE, ref, what, "--ask-engine")
+def _nothing(planned: Plan) -> Finding:
+    why = "it has nobody who could say" if planned.gpus else "that is asked about GPUs, and this plan is for the CPU"
+    what = f"{planned.engine} was not asked which kernels it would take: {why}"
+    return Finding("compat.selector-failed", Severity.NOTE, planned.engine, what, "--ask-engine")
 
 
 def _failed(candidate: Candidate, said: Unknown) -> Finding:

@@ -18,10 +18,13 @@ from holddown.plan.parallelism import Parallelism
 def selector_questions(
     model: ModelFacts, facts: EngineFacts, compute_capability: str, splits: Iterable[Parallelism], moe_backend: str = ""
 ) -> tuple[Query, ...]:
-    """Each kind of attention layer with each KV cache dtype, and the experts, in each of these splits; each once.
+    """Each kind of attention layer with each KV cache dtype, and the experts, in each of these splits; each once. None
+    for a build that has nobody to ask.
 
     moe_backend: what the user wants of `--moe-backend`.
     """
+    if isinstance(facts.attention_backends, Unknown):
+        return ()  # an engine, or a release, without selectors that declare what they take
     found: list[Query] = []
     for split in dict.fromkeys(splits):
         found += attention_queries(model, facts, compute_capability, split)

@@ -122,6 +122,13 @@ def test_every_layer_kind_and_kv_dtype_of_every_split_is_a_question_once() -> No
     assert len(set(found)) == len(found)
 
 
+def test_an_engine_without_selectors_is_asked_nothing() -> None:
+    """SGLang declares nothing about its kernels; not even its experts are a question."""
+    _, facts = recorded_engine("sglang", "0.5.23")
+
+    assert selector_questions(with_experts(kimi_k25_int4(), "int4"), facts, "9.0", [TP8]) == ()
+
+
 def test_experts_are_asked_about_as_the_checkpoint_stores_them_and_the_architecture_routes_them() -> None:
     """Kimi-K2.5 INT4 with expert parallelism; gpt-oss has an activation of its own."""
     spread = Parallelism(tensor_parallel_size=8, expert_parallel_size=8)
