@@ -47,8 +47,8 @@ def asked_plan(
         candidate = _to_ask(planned, known)
         questions = _questions(model, site, candidate, wishes, planned) if candidate else Questions(())
         if candidate is None or not questions.queries:
-            nothing_to_ask = by_hand and number == 0 and isinstance(planned, Plan)
-            return AskedPlan(planned, tuple(known), (_nothing(planned),) if nothing_to_ask else ())
+            in_vain = _nothing(planned) if by_hand and number == 0 else ()
+            return AskedPlan(planned, tuple(known), in_vain)
         said = selector.ask(candidate.engine, candidate.facts, questions, say)
         if isinstance(said, Unknown):
             return AskedPlan(planned, tuple(known), (_failed(candidate, said),))
@@ -84,10 +84,12 @@ def _questions(
     return Questions(candidate.facts.asked.unknown(queries), environment)
 
 
-def _nothing(planned: Plan) -> Finding:
+def _nothing(planned: Plan | NoPlan) -> tuple[Finding, ...]:
+    if isinstance(planned, NoPlan):
+        return ()
     why = "it has nobody who could say" if planned.gpus else "that is asked about GPUs, and this plan is for the CPU"
     what = f"{planned.engine} was not asked which kernels it would take: {why}"
-    return Finding("compat.selector-failed", Severity.NOTE, planned.engine, what, "--ask-engine")
+    return (Finding("compat.selector-failed", Severity.NOTE, planned.engine, what, "--ask-engine"),)
 
 
 def _failed(candidate: Candidate, said: Unknown) -> Finding:
