@@ -67,9 +67,10 @@ class Shape:
 
 
 def modules() -> tuple[Module, ...]:
+    """Of the package; a folder that is none holds what the engine's own Python runs."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
-        if path.name == "__main__.py":
+        if path.name == "__main__.py" or not (path.parent / "__init__.py").exists():
             continue
         parts = ("holddown", *path.relative_to(SOURCE).with_suffix("").parts)
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

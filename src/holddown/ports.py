@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from holddown.base.evidence import Fact
 from holddown.facts.answers import Ask, Reply
+from holddown.facts.asked import Asked, Questions
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.fetched import FetchedModel
 from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, NotEnded, Removed, Traces
@@ -95,6 +97,14 @@ class EngineProbe(Protocol):
         """What its files say, in less than a second; kept until they change. Raises: EngineError."""
 
 
+class EngineSelector(Protocol):
+    """What an installed build's own code would choose."""
+
+    def ask(self, engine: Engine, facts: EngineFacts, questions: Questions, progress: Progress) -> Fact[Asked]:
+        """Runs the build's selectors beside any GPU, or gives what they said before. Unknown says why they did not
+        answer, with the last lines of what they printed."""
+
+
 class Client(Protocol):
     """An OpenAI-compatible endpoint. Failures of the endpoint are values (`Refusal`)."""
 
@@ -130,6 +140,9 @@ class Processes(Protocol):
 
     def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
         """Detached: outlives this program and its terminal."""
+
+    def reports(self, run_dir: str) -> tuple[bytes, ...]:
+        """What the engine's own processes wrote there about themselves; none of an engine that writes nothing."""
 
     def exit_of(self, engine: ProcessRef) -> Exit | None:
         """None while it runs. Reaps whatever else was handed to us as the subreaper."""

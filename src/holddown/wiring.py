@@ -147,6 +147,12 @@ PROBES: dict[str, Callable[[], ports.EngineProbe]] = {
 """By kind of engine. An environment that holds several is known by the first of these."""
 
 
+def engine_selector() -> ports.EngineSelector:
+    from holddown.edges.probes.vllm_selector import VllmSelector
+
+    return VllmSelector(paths().cache / "engine-facts")
+
+
 def client(base_url: str, api_key: str = "") -> ports.Client:
     from holddown.edges.client import HttpClient
 
@@ -285,13 +291,14 @@ def written_folders() -> tuple[str, ...]:
 def plan_doors(say: ports.Progress) -> PlanDoors:
     from holddown.app.plan import Doors as PlanDoors
 
-    return PlanDoors(checkpoints(), engines(), engine_probe(), say)
+    return PlanDoors(checkpoints(), engines(), engine_probe(), say, engine_selector())
 
 
 def prepare_doors(doors: UpDoors, say: ports.Progress) -> PrepareDoors:
     from holddown.app.prepare import Doors as PrepareDoors
+    from holddown.edges.process.local import REPORTER
 
-    return PrepareDoors(plan_doors(say), doors.host, doors.store)
+    return PrepareDoors(plan_doors(say), doors.host, doors.store, str(REPORTER))
 
 
 def small_text(path: str) -> str:

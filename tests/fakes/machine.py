@@ -40,6 +40,7 @@ class FakeMachine:
     removed: list[tuple[frozenset[ShmSegment], str]] = field(default_factory=list)
     started: int = 0
     supervisors: list[str] = field(default_factory=list)
+    reported: tuple[bytes, ...] = ()
     on_supervisor: Callable[[str], None] = lambda _: None
     status: int | None = None
     ticks: int = 0
@@ -83,6 +84,9 @@ class FakeMachine:
         self.supervisors.append(deployment_id)
         self.on_supervisor(deployment_id)
         return ref(SUPERVISOR)
+
+    def reports(self, run_dir: str) -> tuple[bytes, ...]:
+        return self.reported
 
     def exit_of(self, engine: ProcessRef) -> Exit | None:
         there = self.alive.get(engine.pid)

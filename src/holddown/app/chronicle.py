@@ -6,6 +6,7 @@ from holddown import ports
 from holddown.base.errors import StoreError
 from holddown.base.finding import Finding
 from holddown.explain.supervision import written_late
+from holddown.facts.engine_report import read_report
 from holddown.remember.record import Birth, Growing, Happening, Noted, Status
 
 _AGAIN_AFTER_S = 1.0
@@ -31,6 +32,17 @@ class Chronicle:
         """Where nothing can be written, how an engine grows is not kept for later: it would pile up."""
         if self._failed_at is None or not isinstance(happening, Growing):
             self._pending.append(happening)
+
+    def hear(self, processes: ports.Processes) -> None:
+        """What the engine resolved, from its own mouth, once. One without the plug-in says nothing."""
+        if self.status.report is None:
+            self.change(replace(self.status, report=read_report(processes.reports(self._birth.run_dir))))
+
+    def addressed(self, finding: Finding) -> Finding:
+        """Its commands as they can be pasted: the diagnosis knows the log, not whose it is."""
+        birth = self._birth
+        do = finding.do.replace("logs NAME", f"logs {birth.name}").replace("holddown up ...", birth.up_again)
+        return replace(finding, do=do)
 
     def note(self, finding: Finding) -> None:
         """Something to know about the deployment, for its status and for its history."""

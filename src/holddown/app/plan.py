@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holddown import ports
+from holddown.app.ask import AskedPlan, asked_plan
 from holddown.base.errors import EngineError, UsageError
 from holddown.base.finding import Finding
 from holddown.facts.machine import MachineFacts
-from holddown.facts.model import Inspection
+from holddown.facts.model import Inspection, ModelFacts
 from holddown.launch.engines import ADAPTERS, adapter
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.choose import plan as choose
@@ -24,6 +25,7 @@ class Doors:
     engines: ports.Engines
     probe: ports.EngineProbe
     say: ports.Progress
+    selector: ports.EngineSelector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,25 @@ class Planned:
         )
 
 
-def plan(path: str, site: Site, wishes: Wishes, doors: Doors, trusted: Sequence[TrustedCode] = ()) -> Planned | NoPlan:
-    """Also with builds that are only recorded. trusted: code that the user allowed. Raises: UsageError, FactError."""
+def plan(
+    path: str,
+    site: Site,
+    wishes: Wishes,
+    doors: Doors,
+    trusted: Sequence[TrustedCode] = (),
+    *,
+    ask: bool | None = False,
+) -> Planned | NoPlan:
+    """Also with builds that are only recorded. trusted: code that the user allowed. ask: as in `plan_of`.
+
+    Raises: UsageError, FactError.
+    """
     recorded = recorded_candidates(wishes.engine)
     _known(wishes.engine, doors, recorded)
     doors.say(f"inspecting {path}")
     inspection = doors.checkpoints.inspect(path)
     wishes = replace(wishes, consent=consent(inspection.model, trusted))
-    return plan_of(inspection, site, wishes, doors, recorded)
+    return plan_of(inspection, site, wishes, doors, recorded, ask=ask)
 
 
 def _known(wanted: str, doors: Doors, recorded: Sequence[Candidate]) -> None:
@@ -72,21 +85,44 @@ def _known(wanted: str, doors: Doors, recorded: Sequence[Candidate]) -> None:
 
 
 def plan_of(
-    inspection: Inspection, site: Site, wishes: Wishes, doors: Doors, recorded: Sequence[Candidate] = ()
+    inspection: Inspection,
+    site: Site,
+    wishes: Wishes,
+    doors: Doors,
+    recorded: Sequence[Candidate] = (),
+    *,
+    ask: bool | None = False,
 ) -> Planned | NoPlan:
-    """recorded: builds that may be planned for though they are not installed here. Raises: FactError."""
+    """recorded: builds that may be planned for though they are not installed here. ask: the chosen build's own
+    selectors, which takes about 20 s once per build and question; None: where that makes sense. Raises: FactError."""
     # for GPUs of another machine, what happens to be installed here says nothing unless it is named
     elsewhere = not site.here and site.machine.gpus and not wishes.engine
     candidates, broken = ([], ()) if elsewhere else _candidates(wishes.engine, doors)
     known = {each.engine.ref for each in candidates}
     candidates += [each for each in recorded if each.engine.ref not in known]
-    planned = choose(inspection.model, site, candidates, wishes, broken)
+    asked = _asked(inspection.model, site, candidates, wishes, broken, doors, ask)
+    planned = asked.plan
     if isinstance(planned, NoPlan):
         return planned
-    candidate = next(each for each in candidates if each.engine.ref == planned.engine)
+    candidate = next(each for each in asked.candidates if each.engine.ref == planned.engine)
     engine = adapter(candidate.engine.kind)
-    findings: tuple[Finding, ...] = (*planned.findings, *engine.unknown_flags(planned, candidate.facts))
+    unknown_flags = engine.unknown_flags(planned, candidate.facts)
+    findings: tuple[Finding, ...] = (*planned.findings, *asked.findings, *unknown_flags)
     return Planned(inspection, site.machine, candidate, replace(planned, findings=findings))
+
+
+def _asked(
+    model: ModelFacts,
+    site: Site,
+    candidates: Sequence[Candidate],
+    wishes: Wishes,
+    broken: Sequence[Rejected],
+    doors: Doors,
+    ask: bool | None,
+) -> AskedPlan:
+    if ask is False or doors.selector is None:
+        return AskedPlan(choose(model, site, candidates, wishes, broken), tuple(candidates), ())
+    return asked_plan(model, site, candidates, wishes, broken, doors.selector, doors.say, by_hand=ask is True)
 
 
 def recorded_candidates(wanted: str) -> tuple[Candidate, ...]:

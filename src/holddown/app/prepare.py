@@ -12,6 +12,7 @@ from holddown.facts.machine import MachineFacts
 from holddown.facts.model import ModelFacts
 from holddown.launch.engines import ADAPTERS
 from holddown.launch.environment import is_secret
+from holddown.launch.reporter import with_reporter
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
@@ -29,7 +30,8 @@ _PORTS_TRIED = 100
 class Request:
     """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
     is meant. trust_remote_code: the checkpoint's own Python code may run, from now on. despite: codes of findings that
-    are to forbid nothing, for builds that can more than their source tells."""
+    are to forbid nothing, for builds that can more than their source tells. ask_engine: its own selectors, before it is
+    launched; None: where that makes sense."""
 
     path: str
     name: str
@@ -41,6 +43,7 @@ class Request:
     skip_checks: tuple[str, ...] = ()
     trust_remote_code: bool = False
     despite: tuple[str, ...] = ()
+    ask_engine: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
+    """reporter: the folder of the plug-in through which an engine says what it resolved; empty for none."""
+
     planning: planning.Doors
     host: ports.Host
     store: ports.Store
+    reporter: str = ""
 
 
 def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepared | NoPlan:
@@ -75,7 +81,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     active = doors.store.all(active_only=True)
     site = Site(machine, gpu_claims(active), calibrations=calibrations(doors.store.all()))
     wishes = replace(request.wishes, consent=_consent(request, inspection.model, doors.store))
-    planned = planning.plan_of(inspection, site, wishes, doors.planning)
+    planned = planning.plan_of(inspection, site, wishes, doors.planning, ask=request.ask_engine)
     if isinstance(planned, NoPlan):
         return planned
     port_holder = _port_holders(request.host, active, doors.host)
@@ -96,6 +102,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     plan = planned.plan
     findings = tuple(_allowed(each, request) for each in (*plan.findings, *preflight(plan, ground), *moved))
     spec = planned.command(Binding(request.host, port, request.api_key_file))
+    spec = with_reporter(spec, plan.engine_kind, doors.reporter)
     return Prepared(inspection.model, machine, planned.candidate, replace(plan, findings=findings), spec, findings)
 
 

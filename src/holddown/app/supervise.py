@@ -169,6 +169,8 @@ class _Supervisor:
         changed = self._life.state is not before.state
         if changed:
             self._change_state()
+            if self._life.within(State.READY):
+                self.chronicle.hear(self._doors.processes)
         for effect in effects:
             self._perform(effect, event)
         if changed:
@@ -322,7 +324,7 @@ class _Supervisor:
                 self.chronicle.add(item)
                 continue
             if isinstance(item, Verdict):
-                item = replace(item, findings=tuple(self._addressed(each) for each in item.findings))
+                item = replace(item, findings=tuple(self.chronicle.addressed(each) for each in item.findings))
                 self.chronicle.change(replace(self._status, verdicts=(*self._status.verdicts, item)))
                 self.chronicle.add(record.VerdictGiven(item))
                 self._take(lifecycle.Moved())
@@ -333,7 +335,7 @@ class _Supervisor:
                 self.chronicle.change(replace(self._status, measurements=taken, comparisons=compared))
                 self.chronicle.add(record.MeasurementTaken(self._measured.measurements))
                 for finding in self._measured.findings:
-                    self.chronicle.note(self._addressed(finding))
+                    self.chronicle.note(self.chronicle.addressed(finding))
             self._take(item)
 
     # --- endings ------------------------------------------------------------------------------------------
@@ -354,14 +356,9 @@ class _Supervisor:
 
     def _diagnose(self, exit_code: int | None) -> None:
         self._settle_log()
-        cause = self._addressed(root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit_code))
+        cause = self.chronicle.addressed(root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit_code))
         self.chronicle.change(replace(self._status, cause=cause))
         self.chronicle.add(record.Noted(cause))
-
-    def _addressed(self, finding: Finding) -> Finding:
-        """Its commands as they can be pasted: the diagnosis knows the log, not whose it is."""
-        do = finding.do.replace("logs NAME", f"logs {self.birth.name}").replace("holddown up ...", self.birth.up_again)
-        return replace(finding, do=do)
 
     def _settle_log(self) -> None:
         clock = self._doors.clock

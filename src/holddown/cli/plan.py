@@ -28,6 +28,7 @@ from holddown.plan.wishes import Wishes
 @click.option("--fabric", metavar="NAME", help="What connects them: nvlink, pcie-switch, pcie-dual-socket, ...")
 @click.option("--engine", default="", metavar="NAME[@VERSION]", help="Which build; also one not installed here.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the engine that is fixed.")
+@click.option("--ask-engine", is_flag=True, help="Ask the build's own selectors; about 20 s, once per question.")
 @click.option("--name", "name", default="", help="What clients will call the model.")
 @workload_options
 @json_option
@@ -53,7 +54,8 @@ def command(ctx: click.Context, /, **words: Any) -> None:
         workload=workload,
     )
     records = wiring.existing_store() if site.here else None
-    planned = plan(path, site, wishes, wiring.plan_doors(_quiet), records.trusted() if records else ())
+    trusted = records.trusted() if records else ()
+    planned = plan(path, site, wishes, wiring.plan_doors(_quiet), trusted, ask=words["ask_engine"])
     if isinstance(planned, NoPlan):
         answer(plan_document(planned), no_plan_text(planned), as_json=as_json)
         ctx.exit(1)

@@ -49,6 +49,11 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @click.option("--set", "settings", multiple=True, metavar="NAME[=VALUE]", help="An engine setting of yours; it wins.")
 @click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own Python code; remembered by its hash.")
 @click.option("--despite", multiple=True, metavar="CODE", help="Start although this finding forbids it.")
+@click.option(
+    "--ask-engine/--no-ask-engine",
+    default=None,
+    help="Whether the build's own selectors are asked first which kernels they would take. Default: on GPUs.",
+)
 @workload_options
 @click.option("--replace", is_flag=True, help="Stop the deployment that is up under this name first.")
 @click.option("--detach/--no-detach", default=True, help="Whether Ctrl-C leaves it coming up, or stops it.")
@@ -101,6 +106,7 @@ class _Words:
     settings: tuple[str, ...]
     trust_remote_code: bool
     despite: tuple[str, ...]
+    ask_engine: bool | None
     workload: Workload
     replace: bool
     detach: bool
@@ -135,6 +141,7 @@ def _request(words: _Words) -> Request:
         skip_checks=words.skip_check,
         trust_remote_code=words.trust_remote_code,
         despite=words.despite,
+        ask_engine=False if words.dry_run and words.ask_engine is None else words.ask_engine,
     )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from holddown.base.units import duration_text
 from holddown.cli.output import finding_text, findings_text
 from holddown.explain.drawing import columns
+from holddown.explain.engine_report import report_lines
 from holddown.explain.happening import measured_text, verdict_text
 from holddown.launch.lifecycle import State
 from holddown.measure.metrics import Measurement
@@ -28,6 +29,7 @@ def released_text(deployment: Deployment) -> str:
             f"  model     {birth.plan.served_model_name}",
             f"  verified  {', '.join(v.check for v in status.verdicts if v.outcome == 'passed')}",
             *(f"  NOT verified: {check} (skipped)" for check in status.unverified),
+            *report_lines(status.report, birth.plan),
             *_measurement_lines(status.measurements),
             *_comparison_lines(status.comparisons),
             f"  ask       curl -s {url}/{path}{header} -H 'Content-Type: application/json' -d '{body}'",

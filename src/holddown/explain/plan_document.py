@@ -42,6 +42,8 @@ def _plan(plan: Plan, spec: LaunchSpec | None) -> dict[str, Any]:
         "env_because": {each.name: each.because for each in env},
         "argv": list(spec.argv) if spec else [],
         "attention_backends": list(plan.attention_backends),
+        "experts_backend": plan.experts_backend or None,
+        "selector": plan.selector or None,
         "memory": _memory(plan),
         "workload": dump(plan.workload),
         "speed": dump(plan.speed.value) if isinstance(plan.speed, Known) else None,

@@ -44,9 +44,18 @@ def _head(plan: Plan, spec: LaunchSpec) -> list[str]:
         *wrapped("engine    ", f"{plan.engine}: {plan.engine_because}"),
         *wrapped("on        ", where + why),
         f"address   {spec.base_url}/v1" + (", with an API key" if spec.secrets else ""),
-        *([f"attention {', '.join(plan.attention_backends)}"] if plan.attention_backends else []),
+        *_kernels(plan),
         *_speed(plan),
     ]
+
+
+def _kernels(plan: Plan) -> Iterator[str]:
+    """Which backends run attention and experts, and who says so where that is the build itself."""
+    said = f" ({plan.selector})" if plan.selector else ""
+    if plan.attention_backends:
+        yield f"attention {', '.join(plan.attention_backends)}{said}"
+    if plan.experts_backend:
+        yield f"experts   {plan.experts_backend}{said}"
 
 
 def _speed(plan: Plan) -> Iterator[str]:

@@ -20,13 +20,14 @@ class Requirement:
     """A value of the model's config (or of the deployment) without which the backend refuses.
 
     relation: `in`, `not in`, `<=`, `>=`, `<`, `>`, or `there` (the key must exist). reason: the engine's own words, in
-    which `{field}` stands for the value.
+    which `{field}` stands for the value. head_sizes: of the layers that it holds for, empty for all.
     """
 
     field: str
     relation: str
     values: tuple[int, ...]
     reason: str
+    head_sizes: tuple[int, ...] = ()
 
     def refuses(self, fields: Mapping[str, int]) -> str:
         """The reason against it, empty where the value fits. A value that is not known counts as fitting."""
@@ -203,7 +204,8 @@ def answer(backend: AttentionBackend, query: AttentionQuery) -> BackendAnswer:
 def _combined(backend: AttentionBackend, query: AttentionQuery) -> list[str]:
     """What it refuses of attention of its own kind although each part alone is taken."""
     fields = dict(query.fields)
-    wanting = [why for each in backend.requirements if (why := each.refuses(fields))]
+    required = (each for each in backend.requirements if not each.head_sizes or query.head_size in each.head_sizes)
+    wanting = [why for each in required if (why := each.refuses(fields))]
     refused = [
         each.reason
         for each in backend.refusals

@@ -5,6 +5,7 @@ Source: vLLM 0.16.0 to 0.33.0 `v1/attention/backend.py` validate_configuration: 
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -173,18 +174,22 @@ class Asked:
         asked_sizes = sizes if "head_size" in named else sizes[:1]
         marks = (False, True) if "has_sink" in named else (False,)
         refused: dict[tuple[str, bool], dict[tuple[str, str], tuple[int, ...]]] = {}
-        requirements: dict[Requirement, None] = {}
+        required: dict[Requirement, dict[int, None]] = {}
         for sinks, row in product(marks, kv):
             dtypes = row.kv_cache_dtypes if "kv_cache_dtype" in named else row.kv_cache_dtypes[:1]
             for capability, dtype, size in product(row.compute_capabilities, dtypes, asked_sizes):
                 reason, found = self._combination(capability, dtype, size, sinks)
-                requirements.update(dict.fromkeys(found))
+                for requirement in found:
+                    required.setdefault(requirement, {})[size] = None
                 cases = row.kv_cache_dtypes if "kv_cache_dtype" not in named else (dtype,)
                 for each in cases if reason else ():
                     if size not in refused.get((reason, False), {}).get((capability, each), ()):
                         of = refused.setdefault((reason, sinks), {})
                         of[capability, each] = (*of.get((capability, each), ()), size)
-        return _grouped(refused, asked_sizes), tuple(requirements)
+        return _grouped(refused, asked_sizes), tuple(
+            requirement if tuple(of) == asked_sizes else replace(requirement, head_sizes=tuple(of))
+            for requirement, of in required.items()
+        )
 
     def _names(self, method: str) -> frozenset[str]:
         """The variables that a method's code names."""

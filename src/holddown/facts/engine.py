@@ -7,6 +7,7 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from holddown.base.evidence import Fact, Unknown
+from holddown.facts.asked import NOT_ASKED, Asked
 from holddown.facts.attention_backends import AttentionBackends
 
 
@@ -134,7 +135,8 @@ class EngineFacts:
     gone_architectures: those that earlier versions had. without_pipeline: architectures whose code cannot be split
     into pipeline stages. kv_quantization_followed: quantisation tools whose wish for the KV cache it follows when the
     dtype is `auto`. kv_flag_wins: an explicit `--kv-cache-dtype` beats what a compressed-tensors checkpoint asks for.
-    environment: variables that it reads. distribution: what the package index calls it, or empty.
+    environment: variables that it reads. distribution: what the package index calls it, or empty. asked: what its own
+    selectors said, where they were asked.
     """
 
     version: str
@@ -161,6 +163,7 @@ class EngineFacts:
     kv_flag_wins: bool = True
     environment: tuple[EnvironmentVariable, ...] = ()
     distribution: str = ""
+    asked: Asked = NOT_ASKED
 
     def flag(self, name: str) -> Flag | None:
         """By any of its names: `--max-model-len` and `max_model_len` are one to vLLM's parser, so they are to us."""

@@ -10,12 +10,14 @@ from holddown.facts.engine import version_key
 from holddown.facts.kv_cache import BF16, KvDtype
 from holddown.facts.machine import Gpu
 from holddown.facts.model import ModelFacts
+from holddown.plan.backend_answers import selector_name
 from holddown.plan.build_fit import build_findings
 from holddown.plan.calibration import calibrated, calibration_of
 from holddown.plan.compat import KvAnswer, Wish, kv_choices
 from holddown.plan.estimate import Speed
 from holddown.plan.fabric import fabric_of
 from holddown.plan.fit import UTILIZATION, Fit, Rules, fit_cpu, fit_gpus
+from holddown.plan.kernels import ExpertsKernel, experts_kernel
 from holddown.plan.limits import Limit, parallel_limits
 from holddown.plan.memory import is_second_runner
 from holddown.plan.option import Option
@@ -77,6 +79,8 @@ class Build:
 
         def limits_of(split: Parallelism) -> Sequence[Limit]:
             unfit = [] if self._wish.kv_cache_dtype else [each for each in kv_of(split).findings if each.blocks]
+            experts = self._experts(capability, split).finding
+            unfit += [experts] if experts and experts.blocks and not self._moe_backend else []
             of_backend = (Limit(each.code, each.what, each.seen) for each in unfit)
             return (*self.limits(split), *of_backend)
 
@@ -115,6 +119,13 @@ class Build:
     def _kv(self, capability: str, split: Parallelism) -> KvAnswer:
         return kv_choices(self.model, self.candidate.facts, capability, self._wish, split)
 
+    @property
+    def _moe_backend(self) -> str:
+        return wished(self.wishes, "moe-backend")
+
+    def _experts(self, capability: str, split: Parallelism) -> ExpertsKernel:
+        return experts_kernel(self.model, self.candidate.facts, capability, split, self._moe_backend)
+
     def _refused(self, capability: str) -> tuple[Rejected, ...]:
         """What no split and no setting of ours can change; what a setting of the user's causes is left to them."""
         findings = [
@@ -138,9 +149,15 @@ class Build:
         parsers: Parsers = parser_settings(self.model, self.candidate.facts)
         settings = (*((kv.setting,) if kv.setting else ()), *parsers.settings)
         unknown = [each for each in build_findings(self.model, self.candidate.facts, capability) if self._lets(each)]
-        backends = tuple(dict.fromkeys(kv.chosen.backends)) if kv.chosen else ()
-        fit = replace(fit, attention_backends=backends)
-        return replace(fit, settings=settings, findings=(*unknown, *kv.findings, *parsers.findings))
+        experts = self._experts(capability, fit.parallelism)
+        of_experts = (experts.finding,) if experts.finding else ()
+        fit = replace(
+            fit,
+            attention_backends=tuple(dict.fromkeys(kv.chosen.backends)) if kv.chosen else (),
+            experts_backend=experts.name,
+            selector=selector_name(self.candidate.facts) if kv.chosen and kv.chosen.by_selector else "",
+        )
+        return replace(fit, settings=settings, findings=(*unknown, *kv.findings, *of_experts, *parsers.findings))
 
     def _fabric(self, gpus: Sequence[Gpu]) -> Fact[FabricRow]:
         return self.site.fabric if isinstance(self.site.fabric, Known) else fabric_of(gpus)

@@ -188,6 +188,8 @@ def _plan(
         speed=fit.speed,
         hardware=fit.hardware,
         attention_backends=fit.attention_backends,
+        experts_backend=fit.experts_backend,
+        selector=fit.selector,
         workload=wishes.workload,
         alternatives=fit.alternatives,
         load_bytes=model.weights_bytes,

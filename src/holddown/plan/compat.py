@@ -6,20 +6,21 @@ may be called for every candidate. Beside it: `plan/build_fit.py` `build_finding
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from holddown.base.evidence import Known, Source, SourceKind, Unknown, known_or
 from holddown.base.finding import Finding, Severity
-from holddown.facts.attention_backends import CPU, AttentionBackends, AttentionQuery, BackendAnswer, answer
+from holddown.facts.attention_backends import CPU, AttentionBackends, AttentionQuery, BackendAnswer
 from holddown.facts.engine import EngineFacts, version_key
 from holddown.facts.kv_cache import BF16, FP8, KvDtype, kv_bytes_per_token
 from holddown.facts.model import ModelFacts
-from holddown.plan.attention_query import attention_layers, is_latent
-from holddown.plan.kv_layouts import STORED, stored
+from holddown.plan.attention_query import attention_layers
+from holddown.plan.backend_answers import backend_answers, differing, selector_name, was_asked
+from holddown.plan.kv_layouts import stored
+from holddown.plan.kv_values import KvValues
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Setting
-from holddown.tables.engine import KvRewrite
 from holddown.tables.load import engine_table, recorded_build, recorded_versions
 
 
@@ -36,22 +37,25 @@ class KvChoice:
     """A value of `--kv-cache-dtype` that works. stored: what the cache then holds.
 
     backends: the one that the build takes, for each kind of attention layer. refused: what the ones tried before them
-    say.
+    say. by_selector: the build's own selector said so; else its source was read.
     """
 
     dtype: str
     stored: KvDtype
     backends: tuple[str, ...]
     refused: tuple[BackendAnswer, ...]
+    by_selector: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class KvRefusal:
-    """A value that does not work, with what every backend says to it. kind: of layers."""
+    """A value that does not work, with what every backend says to it. kind: of layers. by_selector: as `KvChoice` has
+    it."""
 
     dtype: str
     kind: str
     answers: tuple[BackendAnswer, ...]
+    by_selector: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,13 @@ def kv_choices(
     return _Question(model, facts, compute_capability, wish, split).answer()
 
 
+def attention_queries(
+    model: ModelFacts, facts: EngineFacts, compute_capability: str, split: Parallelism
+) -> tuple[AttentionQuery, ...]:
+    """All that `kv_choices` would ask the build's backends for this split, whatever the user wishes."""
+    return _Question(model, facts, compute_capability, Wish(), split).queries()
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     model: ModelFacts
@@ -98,11 +109,30 @@ class _Question:
     wish: Wish
     split: Parallelism
 
+    @property
+    def _values(self) -> KvValues:
+        return KvValues(self.model, self.facts, self.compute_capability)
+
     def answer(self) -> KvAnswer:
+        """With a note where the selector contradicts what was read."""
+        found = self._answer()
+        if not self.facts.asked.attention:
+            return found
+        return replace(found, findings=(*found.findings, *differing(self.facts, self.queries())))
+
+    def queries(self) -> tuple[AttentionQuery, ...]:
+        """All that the answer rests on."""
+        if self._cannot_ask() is not None:
+            return ()
+        asked = dict.fromkeys(self._values.asked(dtype) for dtype in ("auto", *self._values.words()))
+        layers = (attention_layers(self.model, self.compute_capability, each, self.split) for each in asked)
+        return tuple(each.query for kinds in layers for each in known_or(kinds, ()))
+
+    def _answer(self) -> KvAnswer:
         early = self._cannot_ask()
         if early is not None:
             return early
-        results = [self.ask(dtype) for dtype in ("auto", *self._words())]
+        results = [self.ask(dtype) for dtype in ("auto", *self._values.words())]
         choices = tuple(each for each in results if isinstance(each, KvChoice))
         refusals = tuple(each for each in results if isinstance(each, KvRefusal))
         if self.wish.kv_cache_dtype:
@@ -133,10 +163,10 @@ class _Question:
     ) -> tuple[KvChoice | None, Setting | None]:
         """`auto` where it works; else FP8 under another name where the checkpoint asks for it; else a wider cache."""
         auto = next((each for each in choices if each.dtype == "auto"), None)
-        if auto is not None or not self._flag_wins():
+        if auto is not None or not self._values.flag_wins():
             return auto, None
         for choice in choices:
-            if self._asks_fp8() and choice.stored.element_bytes == FP8.element_bytes:
+            if self._values.asks_fp8() and choice.stored.element_bytes == FP8.element_bytes:
                 return choice, self._other_layout(choice, refusals[0])
         for choice in choices:
             if choice.stored.element_bytes >= BF16.element_bytes:
@@ -145,79 +175,22 @@ class _Question:
 
     def ask(self, dtype: str) -> KvChoice | KvRefusal:
         """What the build does with this value of `--kv-cache-dtype`."""
-        backends = self.facts.attention_backends
-        assert isinstance(backends, Known)
-        asked = self._before(self._followed(dtype))
+        asked = self._values.asked(dtype)
         layers = attention_layers(self.model, self.compute_capability, asked, self.split)
         chosen: list[str] = []
         refused: list[BackendAnswer] = []
-        kept = stored(asked, self.model)
+        kept, by_selector = stored(asked, self.model), True
         for each in known_or(layers, ()):
-            answers = _answers(backends.value, each.query, self.wish.attention_backend)
+            by_selector &= was_asked(self.facts, each.query)
+            answers = backend_answers(self.facts, each.query, self.wish.attention_backend)
             answers = tuple(self._limited(answer, asked) for answer in answers)
             taken = next((index for index, answer in enumerate(answers) if not answer.reasons), None)
             if taken is None:
-                return KvRefusal(dtype, each.kind, answers)
+                return KvRefusal(dtype, each.kind, answers, by_selector)
             chosen.append(answers[taken].name)
             refused += answers[:taken]
-            kept = self._after(asked, answers[taken].name)
-        return KvChoice(dtype, kept, tuple(chosen), tuple(refused))
-
-    # --- what the engine makes of the value --------------------------------------------------------------------
-
-    def _words(self) -> tuple[str, ...]:
-        """Values worth asking about: of 16-bit floats only the model's own, since 0.33 refuses another."""
-        own = "float16" if known_or(self.model.dtype, "") == "float16" else "bfloat16"
-        others = {"auto", "float16", "bfloat16"} - {own}
-        layouts = set() if is_latent(self.model) else {"fp8_ds_mla", "nvfp4_ds_mla"}
-        return tuple(word for word in self.facts.kv_cache_dtypes if word in STORED and word not in others | layouts)
-
-    def _asks_fp8(self) -> bool:
-        return known_or(self.model.kv_cache_quantization, "none").startswith("fp8")
-
-    def _method(self) -> str:
-        return known_or(self.model.quantization, "")
-
-    def _followed(self, dtype: str) -> str:
-        """What the checkpoint's own wish makes of the value.
-
-        Source: vLLM 0.16.0 to 0.33.0 utils/torch_utils.py get_kv_cache_quant_algo_string (ModelOpt, only for auto);
-        model_executor/layers/attention/attention.py (compressed-tensors, not MLA; before 0.25 also against the flag).
-        """
-        if not self._asks_fp8():
-            return dtype
-        method = self._method()
-        if method.startswith("modelopt") and "modelopt" in self.facts.kv_quantization_followed:
-            return "fp8_e4m3" if dtype == "auto" else dtype
-        followed = method in self.facts.kv_quantization_followed
-        if method == "compressed-tensors" and followed and not is_latent(self.model):
-            return "fp8" if dtype == "auto" or not self.facts.kv_flag_wins else dtype
-        return dtype
-
-    def _flag_wins(self) -> bool:
-        forced = self._asks_fp8() and self._method() == "compressed-tensors" and not is_latent(self.model)
-        return self.facts.kv_flag_wins or not forced
-
-    def _before(self, dtype: str) -> str:
-        """What the engine's code for the architecture makes of it before a backend is chosen."""
-        names = known_or(self.model.architectures, ())
-        return next((row.becomes for row in self._rewrites(dtype) if row.architecture in names), dtype)
-
-    def _after(self, dtype: str, backend: str) -> KvDtype:
-        """What the chosen backend's cache holds."""
-        name = next((row.becomes for row in self._rewrites(dtype) if row.backend == backend), dtype)
-        return stored(name, self.model)
-
-    def _rewrites(self, dtype: str) -> tuple[KvRewrite, ...]:
-        version = version_key(self.facts.version)
-        return tuple(
-            row
-            for row in engine_table(self.facts.kind).kv_rewrites
-            if dtype in row.given
-            and (not row.compute_capabilities or self.compute_capability in row.compute_capabilities)
-            and version_key(row.since) <= version
-            and (not row.until or version <= version_key(row.until))
-        )
+            kept = self._values.after(asked, answers[taken].name)
+        return KvChoice(dtype, kept, tuple(chosen), tuple(refused), by_selector and bool(chosen))
 
     def _limited(self, answer: BackendAnswer, dtype: str) -> BackendAnswer:
         """With what the backend would only say when it is built."""
@@ -243,7 +216,7 @@ class _Question:
     def _unasked(self, why: str) -> KvAnswer:
         """What its backends take is not known: the plan rests on what `auto` stores, and says that it is not sure."""
         dtype = self.wish.kv_cache_dtype or "auto"
-        kept = stored(self._before(self._followed(dtype)), self.model)
+        kept = stored(self._values.asked(dtype), self.model)
         finding = Finding(
             "compat.attention-unknown",
             Severity.NOTE,
@@ -276,7 +249,7 @@ class _Question:
             "kv-cache-dtype",
             f"no attention backend of {self._build} takes a KV cache of {dtype} for this model's {refused.kind} on "
             f"{self._where}{more}",
-            _answers_text(refused.answers),
+            self._refusal_text(refused),
             command,
         )
         return KvAnswer(None, None, choices, refusals, (finding,))
@@ -315,11 +288,15 @@ class _Question:
     def _source(self, choice: KvChoice) -> Source:
         backends = known_or(self.facts.attention_backends, AttentionBackends((), ()))
         found = backends.named(choice.backends[0]) if choice.backends else None
-        return Source(SourceKind.PROBE, f"{self._build} {found.path if found else 'platforms/cuda.py'}")
+        path = found.path if found else "platforms/cuda.py"
+        return Source(
+            SourceKind.PROBE,
+            f"{selector_name(self.facts)}: {path}" if choice.by_selector else f"{self._build} {path}",
+        )
 
     def _narrowed(self, chosen: KvChoice) -> tuple[Finding, ...]:
         """What is worth knowing where the build itself stores less than the checkpoint asks for."""
-        if self._asks_fp8() or chosen.stored.element_bytes >= BF16.element_bytes:
+        if self._values.asks_fp8() or chosen.stored.element_bytes >= BF16.element_bytes:
             return ()
         what = (
             f"{self._build} keeps this model's KV cache as {chosen.stored.name} on {self._where}; nothing asks for it"
@@ -329,7 +306,7 @@ class _Question:
     def _none(self, refusals: tuple[KvRefusal, ...]) -> Finding:
         """No value of the KV cache dtype makes any backend take this model here."""
         first = refusals[0]
-        if not self._flag_wins():
+        if not self._values.flag_wins():
             what = (
                 f"the checkpoint's kv_cache_scheme makes {self._build} keep the KV cache in FP8 whatever "
                 f"--kv-cache-dtype says, and no attention backend takes that on {self._where}"
@@ -339,8 +316,12 @@ class _Question:
             how = f"{first.kind} with decode context parallelism" if divided else first.kind
             what = f"no attention backend of {self._build} takes {how} on {self._where}"
         more, command = self._remedy()
-        seen = _answers_text(first.answers)
+        seen = self._refusal_text(first)
         return Finding("compat.attention", Severity.BLOCK, "attention backend", what + more, seen, command)
+
+    def _refusal_text(self, refusal: KvRefusal) -> str:
+        said = f" ({selector_name(self.facts)})" if refusal.by_selector else ""
+        return _answers_text(refusal.answers) + said
 
     def _newer(self) -> tuple[str, KvChoice] | None:
         """The first recorded release after this one that takes what the checkpoint asks for."""
@@ -373,13 +354,6 @@ class _Question:
         if ratio < 1.05:
             return ""
         return ": twice the KV tokens" if ratio == 2 else f": {ratio:.2g} times the KV tokens"
-
-
-def _answers(backends: AttentionBackends, query: AttentionQuery, wished: str) -> tuple[BackendAnswer, ...]:
-    """What the backends say, in the order in which they are tried; only the one that the user asks for where there is
-    one."""
-    named = backends.named(wished.upper()) if wished else None
-    return (answer(named, query),) if named is not None else backends.answers(query)
 
 
 def _answers_text(answers: Sequence[BackendAnswer]) -> str:

@@ -66,6 +66,8 @@ class Fit:
     alternatives: tuple[Alternative, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     attention_backends: tuple[str, ...] = ()
+    experts_backend: str = ""
+    selector: str = ""
     settings: tuple[Setting, ...] = ()
     findings: tuple[Finding, ...] = ()
     why_seqs: str = ""

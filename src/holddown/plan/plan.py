@@ -94,7 +94,9 @@ class Plan:
     """What will run. engine: its ref, `name@version`. gpus: indices, empty on a CPU build.
 
     hardware: what the prediction rests on, None where there is none. attention_backends: that the build will take, by
-    its own order; empty where it was not asked. budget: of the fullest device; per_gpu: of each,
+    its own order; empty where it was not asked. experts_backend: the kernel of its routed experts, as the build's own
+    selector said; empty where that was not asked. selector: who said which attention backends; empty where that was
+    read from the build's source. budget: of the fullest device; per_gpu: of each,
     in the order of `gpus`. load_bytes: what must be read from disk before the first token; deadlines and estimates
     rest on it. context: tokens that one request may have, 0 where that is the engine's to say.
     """
@@ -118,6 +120,8 @@ class Plan:
     speed: Fact[Speed] = _NOT_PREDICTED
     hardware: Hardware | None = None
     attention_backends: tuple[str, ...] = ()
+    experts_backend: str = ""
+    selector: str = ""
     workload: Workload = CHAT
     alternatives: tuple[Alternative, ...] = ()
     context: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from holddown.base.evidence import SourceKind
 from holddown.base.finding import Finding
 from holddown.facts.engine import Engine
+from holddown.facts.engine_report import EngineReport
 from holddown.facts.model import ModelFacts
 from holddown.launch.lifecycle import Exit, ProcessRef, State
 from holddown.launch.ownership import ShmSegment
@@ -84,7 +85,7 @@ class Comparison:
 class Status:
     """How a deployment is now. cause: why it failed, where it did. adopted: its supervisor is not the one that
     started it. stop_asked: a person asked for the stop. segments: its shared memory, so that who takes it over knows
-    what to remove."""
+    what to remove. report: what the engine itself says that it resolved; None where it says nothing."""
 
     state: State
     since: float
@@ -101,6 +102,7 @@ class Status:
     exit: Exit | None = None
     stop_asked: bool = False
     segments: tuple[ShmSegment, ...] = ()
+    report: EngineReport | None = None
 
     @property
     def unverified(self) -> tuple[str, ...]:

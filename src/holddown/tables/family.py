@@ -10,6 +10,8 @@ class Family:
     model_types: empty where the architecture is enough. template_has, template_lacks: what the chat template must
     contain, or not, to be of this row and not of another with the same architecture; empty for any. reasoning_needs:
     what it must contain for the reasoning parser to be used; empty for always. attention_sinks: its attention has them.
+    expert_routing, expert_activation: how its router scores experts and what they compute, in vLLM's words
+    (`RoutingMethodType`, `MoEActivation`); empty where there are no experts or it is not known.
     """
 
     name: str
@@ -22,6 +24,8 @@ class Family:
     reasoning_parser: str = ""
     reasoning_needs: str = ""
     attention_sinks: bool = False
+    expert_routing: str = ""
+    expert_activation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

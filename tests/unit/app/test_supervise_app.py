@@ -16,6 +16,7 @@ from holddown.app.supervise import Doors, supervise
 from holddown.base.errors import LaunchError, StoreError
 from holddown.base.finding import Finding
 from holddown.facts.answers import Answer, Ask, Refusal, Reply
+from holddown.facts.engine_report import EngineReport
 from holddown.facts.leftovers import FileId, Form, FoundFile, Held, Kind
 from holddown.launch.lifecycle import Exit, Patience, State
 from holddown.launch.ownership import ShmSegment
@@ -128,6 +129,14 @@ def test_a_skipped_check_is_on_record_as_unverified() -> None:
     """Released with a check skipped is not the same as released."""
     status = World(skip=("coherence",)).live()
     assert status.unverified == ("coherence",)
+
+
+def test_what_the_engine_says_that_it_resolved_is_on_record_once_it_serves() -> None:
+    """Rubbish, and an engine that says nothing, leave the record without it."""
+    spoken = World(machine=FakeMachine(reported=(b'{"attention": ["FLASH_ATTN"]}', b'{"kv_cache": {"blocks": 7}}')))
+    assert spoken.live().report == EngineReport(attention=("FLASH_ATTN",), kv_blocks=7)
+    assert World(machine=FakeMachine(reported=(b"\xff{",))).live().report is None
+    assert World().live().report is None
 
 
 def test_the_supervisor_is_on_record_before_its_engine_exists() -> None:

@@ -24,7 +24,7 @@ class VllmProbe(InstalledProbe):
             Package(
                 name="vllm",
                 called="vLLM",
-                reader="7",
+                reader="8",
                 watched=_WATCHED,
                 device=_device,
                 read=_read,

@@ -32,6 +32,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LOG_KEEP = 4
 _NOT_RUNNING = 0
 _SHORTEST_SECRET = 6
+_REPORT_BYTES = 1024**2
+_REPORT_TO = "HOLDDOWN_RUN_DIR"
+"""What the plug-in in `reporter/` looks for."""
+REPORTER = Path(__file__).parent / "reporter"
+"""A folder for an engine's Python path: a plug-in of vLLM's that says what the engine resolved."""
 _LOG_MAX_BYTES = LOG_BYTES // (_LOG_KEEP + 1)
 
 
@@ -134,6 +139,13 @@ class LocalProcesses:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         child.returncode = 0  # we reap by waitpid(-1); Popen must neither wait nor warn
         return child.pid
+
+    def reports(self, run_dir: str) -> tuple[bytes, ...]:
+        found = []
+        for path in sorted(Path(run_dir).glob("report-*.json")):
+            with suppress(OSError), path.open("rb") as file:
+                found.append(file.read(_REPORT_BYTES))
+        return tuple(found)
 
     def exit_of(self, engine: ProcessRef) -> Exit | None:
         alive = _alive(engine)
@@ -271,6 +283,7 @@ def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:
     environment |= {variable.name: variable.value for variable in spec.env}
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", _compiled())
     environment["TMPDIR"] = run_dir
+    environment[_REPORT_TO] = run_dir
     environment |= {secret.name: _secret(secret) for secret in spec.secrets if not secret.file}
     return environment
 
