@@ -126,6 +126,16 @@ def test_its_speed_was_measured(released: Deployment) -> None:
     assert rate[8] > rate[1]
 
 
+def test_the_engines_own_word_is_on_record_and_is_what_its_log_says(released: Deployment) -> None:
+    """The plug-in on its path: the attention backend, and a KV cache of as many tokens as the log has."""
+    report = released.status.report
+    assert report is not None
+    tokens = report.setting("cache_config.kv_cache_size_tokens")
+    assert report.attention == ("CPU_ATTN",)
+    assert report.kv_blocks * int(report.setting("cache_config.block_size")) == int(tokens)
+    assert f"KV cache size: {int(tokens):,} tokens" in Path(released.birth.log_path).read_text(encoding="utf-8")
+
+
 def test_every_view_says_so(place: Place, released: Deployment) -> None:
     """status, list, explain, logs: the same deployment."""
     assert "demo is released" in place.run("status", "demo").stdout

@@ -22,6 +22,9 @@ def moe_query(model: ModelFacts, compute_capability: str, split: Parallelism, ba
     formats = {group.format for group in model.weights if group.component is Component.ROUTED_EXPERTS}
     if len(formats) != 1:
         return Unknown(f"its experts are stored as {' and '.join(sorted(formats)) or 'is not known'}")
+    whole = split.expert_parallel_size > 1
+    if not whole and moe.moe_intermediate_size % (split.tensor_parallel_size * split.data_parallel_size):
+        return Unknown(f"experts {moe.moe_intermediate_size} wide cannot be divided as {split.text}")
     routing, activation = routing_of(model)
     query = MoeQuery(
         compute_capability=compute_capability,
@@ -35,7 +38,7 @@ def moe_query(model: ModelFacts, compute_capability: str, split: Parallelism, ba
         intermediate_size=moe.moe_intermediate_size,
         tensor_parallel_size=split.tensor_parallel_size,
         data_parallel_size=split.data_parallel_size,
-        expert_parallel=split.expert_parallel_size > 1,
+        expert_parallel=whole,
         activation=activation or "silu",
         routing=routing or "Unspecified",
         backend=backend.lower().replace("-", "_") or "auto",

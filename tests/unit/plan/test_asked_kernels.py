@@ -154,6 +154,7 @@ def test_experts_of_two_formats_or_none_are_no_question() -> None:
         moe_query(minimax_m25(), "9.0", TP8),
         moe_query(replace(minimax_m25(), moe=None), "9.0", TP8),
         moe_query(replace(with_experts(minimax_m25(), "bf16"), hidden_size=Unknown("-")), "9.0", TP8),
+        moe_query(with_experts(minimax_m25(), "bf16"), "9.0", Parallelism(tensor_parallel_size=1024)),
     ]
 
     assert all(isinstance(each, Unknown) for each in found)
