@@ -80,7 +80,7 @@ def test_a_failing_child_is_the_cause_though_all_are_killed(site: Site) -> None:
 def test_a_child_that_dies_while_serving_ends_the_deployment(site: Site) -> None:
     """The first request after the release kills it; the record names a failed child, not the kernel."""
     site.released()
-    (scheduler,) = site.pids_of("sglang::scheduler_TP0")
+    assert len(site.pids_of("sglang::scheduler_TP0")) == 1
     engine = site.record().status.engine
     assert engine is not None
     os.kill(engine.pid, signal.SIGQUIT)
@@ -88,7 +88,6 @@ def test_a_child_that_dies_while_serving_ends_the_deployment(site: Site) -> None
     assert status.cause is not None
     assert status.cause.code == "engine.child-failed"
     site.assert_nothing_is_left()
-    assert not Path(f"/proc/{scheduler}").exists()
 
 
 def test_a_key_is_taken_from_a_file_that_only_the_engine_reads(site: Site, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Served:
     """All that `checks` reads of a plan."""
 
     served_model_name: str = "m"
+    engine_kind: str = "vllm"
 
 
 @pytest.fixture
