@@ -1,9 +1,10 @@
 # make demo: from nothing to a released deployment. make test: everything CI runs. make check: the static half.
+# make probe-releases: whether today's probe reads every release on record as it is recorded; downloads some 4 GB.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check unit docs
+.PHONY: demo test check unit docs probe-releases
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -33,3 +34,6 @@ test: check
 	$(BIN)/holddown engine install llamacpp
 	$(BIN)/holddown fetch demo
 	$(BIN)/pytest
+
+probe-releases: $(VENV)/.installed
+	$(BIN)/python tools/record_engine.py --check

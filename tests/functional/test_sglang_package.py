@@ -9,7 +9,7 @@ import pytest
 
 from fakes.engine import engine_facts
 from functional.conftest import FAKE_ENGINE
-from holddown.base.codec import loads
+from holddown.base.codec import dumps, loads
 from holddown.base.errors import EngineError
 from holddown.base.evidence import Known, Unknown
 from holddown.edges.engines import EngineFolders
@@ -133,10 +133,9 @@ def test_a_wheel_becomes_a_recorded_build(tmp_path: Path) -> None:
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
 
-    target = record_engine.record(wheel, "9.9.9", unpacked, tmp_path / "recorded")
-    build = loads(RecordedBuild, target.read_text(encoding="utf-8"))
+    build = record_engine.read(wheel, "9.9.9", unpacked)
 
-    assert target.name == "sglang-9.9.9.json"
+    assert loads(RecordedBuild, dumps(build)) == build
     assert (build.facts.kind, build.facts.version, build.facts.distribution) == ("sglang", "9.9.9", "sglang")
     assert isinstance(build.facts.torch_version, Known) and build.facts.torch_version.value == "2.9.1"
     assert build.facts.knows_flag("--share")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakes.engine import engine_facts
-from holddown.base.codec import loads
+from holddown.base.codec import dumps, loads
 from holddown.base.errors import EngineError
 from holddown.base.evidence import Known, Unknown
 from holddown.edges.probes.vllm_package import with_package
@@ -145,12 +145,11 @@ def test_a_wheel_becomes_a_recorded_build(tmp_path: Path) -> None:
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
 
-    target = record_engine.record(wheel, "9.9.9", unpacked, tmp_path / "recorded")
-    build = loads(RecordedBuild, target.read_text())
+    build = record_engine.read(wheel, "9.9.9", unpacked)
 
-    assert target.name == "vllm-9.9.9.json"
     assert build.source.startswith("vllm-9.9.9-cp38-abi3-linux_x86_64.whl from PyPI, sha256 ")
     assert build.facts.version == "9.9.9"
     assert isinstance(build.facts.torch_version, Known)
     assert build.facts.torch_version.value == "2.9.1"
+    assert loads(RecordedBuild, dumps(build)) == build
     assert not (unpacked / "vllm" / "big.so").exists()
