@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from holddown import wiring
-from holddown.base.codec import dumps
+from holddown.base.codec import dumps, loads
 from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown, from_file
 from holddown.edges.probes import sglang_package, vllm_package
 from holddown.facts.engine import EngineFacts
@@ -48,11 +48,10 @@ def main() -> int:
             parser.error(f"{release}: NAME==VERSION, where NAME is one of {', '.join(names)}")
         build = llamacpp_build(version) if name == LLAMACPP else package_build(release, version)
         target = RECORDED / f"{name}-{version}.json"
-        text = dumps(build) + "\n"
         if not given.check:
-            target.write_text(text, encoding="utf-8")
+            target.write_text(dumps(build) + "\n", encoding="utf-8")
             sys.stderr.write(f"{target}: {target.stat().st_size} bytes\n")
-        elif text != target.read_text(encoding="utf-8"):
+        elif build != loads(RecordedBuild, target.read_text(encoding="utf-8")):
             differ += 1
             sys.stderr.write(f"{release}: today's probe reads it otherwise than is on record\n")
         else:

@@ -3,11 +3,15 @@
 from dataclasses import replace
 
 from fakes.engine import an_engine, engine_facts
+from holddown.base.evidence import from_file
 from holddown.facts.command.launch import LaunchCommand, Word, launch_command
 from holddown.facts.command.read import read_commands
 from holddown.facts.engine import EngineFacts, EnvironmentVariable, Flag, Takes
 from holddown.lint.case import Case, case_of
 from holddown.lint.judge import Ground, Judged, judged
+from holddown.plan.fabric import usual_fabric
+from holddown.plan.named_machine import named_gpus, named_machine
+from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate
 from holddown.tables.load import command_tables, recorded_engine
 
@@ -52,6 +56,13 @@ def command(text: str) -> LaunchCommand:
     found = read_commands(text, GRAMMARS)
     assert len(found) == 1
     return found[0]
+
+
+def site(named: str) -> Site:
+    """`8x H200 SXM`, connected as they usually are."""
+    count, row = named_gpus(named)
+    fabric = usual_fabric(row)
+    return Site(named_machine(count, row, fabric), {}, from_file(fabric, "tables"), here=False)
 
 
 def words(*texts: str) -> LaunchCommand:

@@ -12,9 +12,8 @@ import pytest
 
 from fakes.captured import captured_model
 from fakes.checkpoint_bytes import gguf_head
-from fakes.lint import codes, command, judge_recorded
+from fakes.lint import codes, command, judge_recorded, site
 from holddown.app.lint import Asked, Doors, lint
-from holddown.base.evidence import from_file
 from holddown.cli.lint import lint_text
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.gguf import GgufHeader, read_header
@@ -22,21 +21,12 @@ from holddown.facts.gguf_model import gguf_facts
 from holddown.facts.model import Inspection, ModelFacts
 from holddown.facts.weights import ShardSeen, Tail
 from holddown.lint.judge import Ground, Judged
-from holddown.plan.fabric import usual_fabric
-from holddown.plan.named_machine import named_gpus, named_machine
-from holddown.plan.site import Site
 
 _FOLDER = Path(__file__).parent / "lint"
 _CARD = "--trust-remote-code --tool-call-parser kimi_k2 --enable-auto-tool-choice --reasoning-parser kimi_k2"
 _STORY_1 = f"vllm serve nvidia/Kimi-K2.5-NVFP4 --tensor-parallel-size 4 {_CARD} --disable-log-requests"
 _STORY_2 = f"""vllm serve moonshotai/Kimi-K2.5 --tensor-parallel-size 8 {_CARD} --max-model-len 131072
   --gpu-memory-utilization 0.95 --disable-log-requests"""
-
-
-def site(named: str) -> Site:
-    count, row = named_gpus(named)
-    fabric = usual_fabric(row)
-    return Site(named_machine(count, row, fabric), {}, from_file(fabric, "tables"), here=False)
 
 
 def glm5_gguf() -> ModelFacts:
@@ -126,7 +116,7 @@ def test_a_split_that_does_not_fit_becomes_one_that_does() -> None:
     found = on("vllm serve m -tp 4 --kv-cache-dtype bfloat16", "8x RTX PRO 6000 Server", "kimi-k2.5-nvfp4")
 
     assert codes(found)["fit.memory"] == "block"
-    assert "--tensor-parallel-size 8" in found.corrected.line
+    assert "-tp 8" in found.corrected.line
 
 
 def test_experts_that_cannot_be_cut_are_kept_whole() -> None:

@@ -5,8 +5,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes.captured import NAMES, captured_model
 from fakes.engine import an_engine
-from fakes.lint import GRAMMARS, build, judge, words
+from fakes.lint import GRAMMARS, build, judge, judge_recorded, site, words
 from holddown.base.errors import UsageError
 from holddown.facts.command.config_file import with_config
 from holddown.facts.command.launch import Word, launch_command
@@ -15,7 +16,7 @@ from holddown.lint.case import case_of
 from holddown.lint.judge import Ground, judged, on_releases
 from holddown.lint.secrets import masked
 from holddown.plan.wishes import Candidate
-from holddown.tables.load import command_table
+from holddown.tables.load import command_table, recorded_versions
 
 _NAMES = st.sampled_from(["", "x.sh", "x.yaml", "x.service"])
 _PIECES = st.sampled_from(
@@ -23,6 +24,11 @@ _PIECES = st.sampled_from(
      "<<EOF", "services:", "  a:", "    command: ", "- ", "[Service]", "ExecStart=", "export A=1", "docker run",
      "-e B=2", "vllm/vllm-openai:v0.16.0", "llama-server", "python -m sglang.launch_server", "--", "-tp", "=", "."]
 )  # fmt: skip
+_SIZES = ("", "-tp 2", "-tp 3", "-tp 4", "-tp 8", "-tp 16", "-pp 2", "-dp 8", "-tp 4 -dp 2", "-tp 8 -dcp 4")
+_EXPERTS = ("", "--enable-expert-parallel")
+_MEMORY = ("", "--gpu-memory-utilization 0.5", "--max-model-len 262144", "--max-model-len 4096 --max-num-seqs 16")
+_CACHES = ("", "--kv-cache-dtype fp8")
+_GPUS = ("8x RTX PRO 6000 Server", "4x H200 SXM", "2x RTX 5090", "8x A100 SXM 80GB")
 _OPTIONS = st.sampled_from(
     ["--max-model-len", "8k", "--max-num-seqs=4", "--max-num-seqs", "many", "-tp", "8", "--enforce-eager=true",
      "--served-model-name", "a", "b c", "--dtype", "bf16", "--api-key", "k", "--disable-log-requests", "--x.y", "-O3",
@@ -65,6 +71,27 @@ def test_a_corrected_command_needs_no_correction(options: list[str]) -> None:
 
     left = {each.code for each in again.findings if each.blocks}
     assert not left & {"flag.unknown", "flag.value", "flag.choice", "flag.value-missing", "flag.stray", "flag.range"}
+
+
+@given(
+    st.tuples(*map(st.sampled_from, (_SIZES, _EXPERTS, _MEMORY, _CACHES))),
+    st.sampled_from(_GPUS),
+    st.sampled_from(NAMES),
+    st.sampled_from(recorded_versions("vllm")),
+)
+@settings(deadline=None, max_examples=50)
+def test_a_mended_command_fits_its_machine(options: tuple[str, ...], gpus: str, model: str, version: str) -> None:
+    """Sizes, context, memory share and KV cache are changed together: what comes out is not refused for another."""
+    ground = Ground(captured_model(model), "", site(gpus))
+    found = judge_recorded(" ".join(["vllm serve m", *options]), version, ground)
+    again = judge_recorded(found.corrected.line, version, ground)
+
+    if found.mended:
+        assert [each for each in again.findings if each.blocks] == []
+    else:
+        # what other words cannot mend was said at once
+        said = {each.code for each in found.findings if each.blocks}
+        assert {each.code for each in again.findings if each.blocks} <= said
 
 
 def judge_words(options: list[str]) -> str:

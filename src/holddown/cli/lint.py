@@ -127,7 +127,7 @@ def lint_text(one: Linted) -> str:
         blocks.append(findings_text(said(judgement, before)))
     last = one.judged[-1]
     blocks.append("\n".join(f"differs: {each}" for each in one.differs))
-    blocks.append(corrected_text(last.corrected, lambda text: bold(text, "green")))
+    blocks.append(corrected_text(last, lambda text: bold(text, "green")))
     tail = (unjudged_text(last.findings), releases_text(one.kind, one.releases))
     blocks.append("\n".join(filter(None, tail)))
     return "\n\n".join(filter(None, blocks))
@@ -149,6 +149,7 @@ def _document(one: Linted) -> dict[str, Any]:
                 "findings": [dump(finding) for finding in each.findings],
                 "corrected": each.corrected.line,
                 "changed": each.corrected.changed,
+                "mended": each.mended,
             }
         )
     return {

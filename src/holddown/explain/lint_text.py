@@ -46,11 +46,12 @@ def unjudged_text(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def corrected_text(fixed: Corrected, mark: Mark) -> str:
+def corrected_text(judgement: Judged, mark: Mark) -> str:
     """What changes, and the command ready to be pasted, with changed words marked. Empty where nothing changes."""
+    fixed = judgement.corrected
     if not fixed.changed:
         return ""
-    lines = ["as it should be:"]
+    lines = ["as it should be:" if judgement.mended else "what other words can mend, which is not all:"]
     lines += [f"  - {text}" for text in fixed.gone]
     lines += [f"  + {piece.text}" for piece in (*fixed.exports, *fixed.pieces) if piece.changed]
     return "\n".join([*lines, "", command_text(fixed, mark)])

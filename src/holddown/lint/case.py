@@ -61,8 +61,8 @@ class Case:
         given = self.role(names)
         if value == "false":
             return (Change(*given.at),) if given is not None else ()
-        name = given.name if given is not None else names[0]
-        words = (f"--{name}",) if value == "true" else (f"--{name}", value)
+        name = given.written if given is not None else f"--{names[0]}"
+        words = (name,) if value == "true" else (name, value)
         return (Change(*given.at, words),) if given is not None else self.added(*words)
 
     def added(self, *words: str) -> tuple[Change, ...]:

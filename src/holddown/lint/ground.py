@@ -1,7 +1,7 @@
 """The command on its machine with its checkpoint: what the build can run, and how it can be divided."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from holddown.base.evidence import known_or
 from holddown.base.finding import Finding, Severity
@@ -10,16 +10,15 @@ from holddown.facts.model import ModelFacts
 from holddown.lint.case import Case
 from holddown.lint.memory import Room, room_remarks
 from holddown.lint.planner_words import as_words
-from holddown.lint.remark import Change, Remark
-from holddown.lint.together import visible_gpus
+from holddown.lint.remark import Remark
+from holddown.lint.sizes import changes_of, in_options, resized, split_of, unlike, within
+from holddown.lint.together import elsewhere, visible_gpus
 from holddown.plan.build_fit import build_findings
 from holddown.plan.compat import KvAnswer, Wish, kv_choices
-from holddown.plan.limits import Limit, parallel_limits
+from holddown.plan.limits import NO_EXPERTS, Limit, parallel_limits
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate
-
-_EXPERTS = "enable-expert-parallel"
 
 
 def ground_remarks(
@@ -32,11 +31,13 @@ def ground_remarks(
     capability = known_or(gpus[0].compute_capability, "") if gpus else ""
     on_cpu = known_or(candidate.facts.device, "") == "cpu"
     found = [Remark(as_words(each)) for each in build_findings(model, candidate.facts, "cpu" if on_cpu else capability)]
-    split = _split(case)
+    split = split_of(case)
     if split is None or found:
         yield from found
         return
-    asking = _Asking(case, model, candidate.facts, split)
+    if gpus and not elsewhere(case):
+        split = within(split, visible_gpus(case, len(gpus)))
+    asking = _Asking(case, model, candidate.facts, split, _mended(split, model, candidate.facts))
     if case.table.ruled:
         found += asking.limits()
         found += asking.attention(capability) if capability else []
@@ -47,58 +48,45 @@ def ground_remarks(
     yield from room_remarks(Room(case, model, site, candidate, asking.mended, asking.fixes))
 
 
-def _split(case: Case) -> Parallelism | None:
-    """None where a size is not known here, or they contradict each other, which is said elsewhere."""
-    roles = case.roles
-    names = (roles.tensor_parallel, roles.pipeline_parallel, roles.data_parallel, roles.decode_context_parallel)
-    tp, pp, dp, dcp = (case.count(each) for each in names)
-    if not tp or not pp or not dp or not dcp or tp % dcp:
-        return None
-    experts = case.role(roles.expert_parallel)
-    size = case.count(roles.expert_parallel)  # None of a switch: the engine divides them over all ranks
-    divided = experts is not None and experts.on and size != 1
-    return Parallelism(tp, pp, dp, tp * dp if divided else 1, dcp)
+def _mended(split: Parallelism, model: ModelFacts, facts: EngineFacts) -> Parallelism:
+    """The nearest that the engine's rules allow: with experts whole, or cut, or on fewer GPUs; unchanged for none."""
+    tp, dp, given = split.tensor_parallel_size, split.data_parallel_size, split.expert_parallel_size > 1
+    ways = dict.fromkeys((given, model.moe is not None and not given))
+    smaller = [each for each in range(tp, 0, -1) if each % split.decode_context_parallel_size == 0]
+    for tried in (resized(split, each, dp, experts_whole=way) for each in smaller for way in ways):
+        limits = parallel_limits(model, facts, tried)
+        # of other sizes, none that works but works less well
+        if not any(limit.blocks or tried.tensor_parallel_size != tp for limit in limits):
+            return tried
+    return split
 
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """fixes: settings that are found to be needed."""
+    """mended: the split as the rules allow it. fixes: other settings that are found to be needed."""
 
     case: Case
     model: ModelFacts
     facts: EngineFacts
     split: Parallelism
+    mended: Parallelism
     fixes: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def mended(self) -> Parallelism:
-        """The split with experts divided, where that is among the fixes."""
-        ranks = self.split.tensor_parallel_size * self.split.data_parallel_size
-        return replace(self.split, expert_parallel_size=ranks) if _EXPERTS in self.fixes else self.split
-
     def limits(self) -> list[Remark]:
-        return [self._limit(limit) for limit in parallel_limits(self.model, self.facts, self.split)]
+        found = list(parallel_limits(self.model, self.facts, self.split))
+        experts = self.case.role(self.case.roles.expert_parallel)
+        if self.model.moe is None and experts is not None and experts.on and self.split.expert_parallel_size == 1:
+            found.append(NO_EXPERTS)  # of one rank, too
+        return [self._limit(limit) for limit in found]
 
     def _limit(self, limit: Limit) -> Remark:
         severity = Severity.BLOCK if limit.blocks else Severity.WARN
-        given = self.case.role(self.case.roles.expert_parallel)
-        do, changes = "", tuple[Change, ...]()
-        if limit.code == "ep.dense" and given is not None:
-            do, changes = f"leave {given.written} out", (Change(*given.at),)
-            self.fixes[_EXPERTS] = "false"
-        elif limit.code in ("tp.block", "tp.group") and given is None and self._whole_experts_do():
-            do, changes = f"--{_EXPERTS}", self.case.added(f"--{_EXPERTS}")
-            self.fixes[_EXPERTS] = "true"
-        return Remark(
-            Finding("fit.split", severity, self.split.text, f"{self.split.text}: {limit.what}", limit.source, do),
-            changes,
-        )
-
-    def _whole_experts_do(self) -> bool:
-        """Whether nothing forbids the same split with every expert on one rank."""
-        ranks = self.split.tensor_parallel_size * self.split.data_parallel_size
-        whole = replace(self.split, expert_parallel_size=ranks)
-        return not any(limit.blocks for limit in parallel_limits(self.model, self.facts, whole))
+        instead = unlike(self.case, self.split, self.mended) if limit.blocks else {}
+        if limit is NO_EXPERTS:
+            instead[self.case.roles.expert_parallel] = "false"
+        what, do = f"{self.split.text}: {limit.what}", in_options(instead)
+        changes = changes_of(self.case, instead)
+        return Remark(Finding("fit.split", severity, self.split.text, what, limit.source, do), changes)
 
     def attention(self, capability: str) -> list[Remark]:
         """Whether a backend takes the KV cache that was asked for, or that `auto` would be."""

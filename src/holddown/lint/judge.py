@@ -34,11 +34,13 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """build: its ref, or the engine's name where no facts are known. findings: what forbids it first."""
+    """build: its ref, or the engine's name where no facts are known. findings: what forbids it first. mended: nothing
+    that is known forbids the corrected command."""
 
     build: str
     findings: tuple[Finding, ...]
     corrected: Corrected
+    mended: bool
 
     @property
     def starts(self) -> bool:
@@ -57,20 +59,23 @@ def judged(command: LaunchCommand, candidate: Candidate | None, ground: Ground) 
     """candidate: None where nothing is known of this kind of engine: then only what needs no build is judged."""
     case = case_of(command, candidate.facts if candidate else None)
     machine = ground.site.machine if ground.site else None
+    grounded = tuple(ground_remarks(case, ground.model, ground.site, candidate))
     remarks = [
         *flag_remarks(case),
         *parser_remarks(case, ground.model),
         *backend_remarks(case),
         *variable_remarks(case),
         *together_remarks(case, machine),
-        *ground_remarks(case, ground.model, ground.site, candidate),
+        *grounded,
         *risk_remarks(case, ground.model),
         *_unjudged(case, ground),
     ]
     ordered = sorted(remarks, key=lambda remark: _WEIGHT[remark.finding.severity])
     unique = dict.fromkeys(remark.finding for remark in ordered)
     build = candidate.engine.ref if candidate else case.grammar.title
-    return Judged(build, tuple(unique), corrected(command, ordered))
+    # the last word on a size counts: it was worked out for what the rules and the machine leave of it
+    fixed = corrected(command, (*reversed(grounded), *ordered))
+    return Judged(build, tuple(unique), fixed, all(each.mends for each in remarks if each.finding.blocks))
 
 
 def on_releases(command: LaunchCommand) -> tuple[OnRelease, ...]:

@@ -8,17 +8,18 @@ from holddown.base.evidence import Known, SourceKind
 from holddown.base.finding import Finding, Severity
 from holddown.facts.model import ModelFacts
 from holddown.lint.case import Case
-from holddown.lint.options import Option, is_switch
 from holddown.lint.planner_words import as_words, in_words
-from holddown.lint.remark import Change, Remark
+from holddown.lint.remark import Remark
+from holddown.lint.sizes import Names, changes_of, in_options, sizes
 from holddown.plan.choose import plan as choose
+from holddown.plan.memory import batch_defaults
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.site import Site
 from holddown.plan.wishes import Candidate, Wishes
 
 _NO_SETTINGS = ("port", "served-model-name", "config")
-_Names = tuple[str, ...]
+_TOO_LONG = "plan.max-model-len"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +34,12 @@ class Room:
     fixes: Mapping[str, str]
 
     @property
-    def context(self) -> _Names:
+    def context(self) -> Names:
         return self.case.roles.context
 
-    def sizes(self, split: Parallelism) -> dict[_Names, str]:
-        """Each option that says how the model is split, with its value for this split."""
-        roles = self.case.roles
-        sizes = {
-            roles.tensor_parallel: split.tensor_parallel_size,
-            roles.pipeline_parallel: split.pipeline_parallel_size,
-            roles.data_parallel: split.data_parallel_size,
-            roles.decode_context_parallel: split.decode_context_parallel_size,
-        }
-        found = {names: str(size) for names, size in sizes.items() if names}
-        if roles.expert_parallel:
-            found[roles.expert_parallel] = self._experts(split.expert_parallel_size)
-        return found
-
-    def _experts(self, size: int) -> str:
-        """A switch with some engines, a number of ranks with others."""
-        options = self.case.options
-        found = options.find(f"--{self.case.roles.expert_parallel[0]}") if options else None
-        if isinstance(found, Option) and is_switch(found.flag):
-            return "true" if size > 1 else "false"
-        return str(size)
+    @property
+    def share(self) -> Names:
+        return self.case.roles.memory_share
 
 
 def room_remarks(room: Room) -> Iterator[Remark]:
@@ -93,68 +76,81 @@ def _gpus(room: Room) -> tuple[int, ...] | None:
 
 def _settings(room: Room) -> dict[str, str]:
     """Every option as a wish, and what the engine does where it is not told."""
-    case, sizes = room.case, room.sizes(room.split)
+    case, split = room.case, sizes(room.case, room.split)
     left_out = {*case.grammar.model_flags, *case.roles.host, *case.roles.api_key, *_NO_SETTINGS}
-    left_out |= {name for names in sizes for name in names}
+    left_out |= {name for names in split for name in names}
     wished: dict[str, str] = {}
     for given in case.arguments.given:
         judged = given.fault is None and given.flag is not None and not given.key
         if judged and given.name not in left_out and all(each.certain for each in given.values):
             wished[given.name] = given.values[0].text if given.values else "true" if given.on else "false"
-    wished |= {names[0]: value for names, value in sizes.items()}
-    own = room.model.max_position_embeddings
-    if isinstance(own, Known) and case.role(room.context) is None:
-        wished[room.context[0]] = str(own.value)
+    wished |= {names[0]: value for names, value in split.items()}
+    wished = {**_untold(room), **wished}
     if wished.get(room.context[0]) in ("-1", "auto"):
         del wished[room.context[0]]
     return {**wished, **room.fixes}
 
 
-def _instead(room: Room, settings: Mapping[str, str]) -> dict[_Names, str]:
-    """The settings with which it would fit, the fewest of them changed; none where nothing does. A context that nobody
-    asked for is not kept."""
-    sizes = tuple(room.sizes(room.split))
+def _untold(room: Room) -> dict[str, str]:
+    """What the engine itself takes of that which the planner would choose."""
+    facts, gpus = room.candidate.facts, room.site.machine.gpus
+    found: dict[str, str] = {}
+    if isinstance(own := room.model.max_position_embeddings, Known):
+        found[room.context[0]] = str(own.value)
+    if room.share and isinstance(usual := facts.gpu_memory_utilization, Known):
+        found[room.share[0]] = f"{usual.value:g}"
+    if gpus and facts.knows_flag("max-num-seqs"):
+        found["max-num-seqs"] = str(batch_defaults(gpus[0].total_bytes, gpus[0].name).max_num_seqs)
+    if facts.knows_flag("speculative-config"):
+        found["speculative-config"] = ""
+    return {name: value for name, value in found.items() if room.case.role((name,)) is None}
+
+
+def _instead(room: Room, settings: Mapping[str, str]) -> dict[Names, str]:
+    """The settings with which it would fit, the fewest of them changed; none where nothing does. GPUs are only added
+    for a context that somebody asked for."""
+    split = tuple(sizes(room.case, room.split))
     asked = room.case.role(room.context) is not None
-    for let_go in ((room.context,), *((sizes,) if asked else ()), (*sizes, room.context)):
+    share = tuple(each for each in (room.share,) if set(each) & set(settings))
+    shorter = (room.context, *share)
+    here = (share, shorter)
+    elsewhere = (split, (*split, *share)) if asked else ()
+    for let_go in (*here, *elsewhere, (*split, *shorter)):
         names = {name for each in let_go for name in each}
         kept = {name: value for name, value in settings.items() if name not in names}
-        outcome = _planned(room, kept, _gpus(room) if let_go == (room.context,) else None)
-        if isinstance(outcome, Plan) and not any(each.blocks for each in outcome.findings):
+        outcome = _planned(room, kept, _gpus(room) if let_go in here else None)
+        if isinstance(outcome, Plan) and not any(each.blocks or each.code == _TOO_LONG for each in outcome.findings):
             found = _found(room, outcome, let_go)
             return {each: value for each, value in found.items() if settings.get(each[0]) != value}
     return {}
 
 
-def _found(room: Room, outcome: Plan, let_go: Sequence[_Names]) -> dict[_Names, str]:
-    found = {names: value for names, value in room.sizes(outcome.parallelism).items() if names in let_go}
-    context = next((each for each in outcome.settings if each.name in room.context), None)
-    if room.context in let_go and context is not None:
-        found[room.context] = context.value
-    return found
+def _found(room: Room, outcome: Plan, let_go: Sequence[Names]) -> dict[Names, str]:
+    """What the plan has for them; the engine's own share where it sets none."""
+    found = sizes(room.case, outcome.parallelism)
+    if isinstance(usual := room.candidate.facts.gpu_memory_utilization, Known):
+        found[room.share] = f"{usual.value:g}"
+    for names in (room.context, room.share):
+        found.update((names, each.value) for each in outcome.settings if each.name in names)
+    return {names: value for names, value in found.items() if names in let_go}
 
 
-def _changes(case: Case, instead: Mapping[_Names, str]) -> tuple[Change, ...]:
-    return tuple(change for names, value in instead.items() for change in case.put(names, value))
-
-
-def _do(instead: Mapping[_Names, str]) -> str:
-    words = {"true": "--{}", "false": "without --{}"}
-    return " ".join(words.get(value, f"--{{}} {value}").format(names[0]) for names, value in instead.items())
-
-
-def _too_long(room: Room, finding: Finding, instead: Mapping[_Names, str]) -> Remark:
+def _too_long(room: Room, finding: Finding, instead: Mapping[Names, str]) -> Remark:
     given, name = room.case.role(room.context), f"--{room.context[0]}"
     what = in_words(finding.what)
     what = what if given else f"without {name} it takes all that the model was made for: {what}"
     seen = room.case.seen(given.line if given else 0, "" if finding.seen.startswith("--set") else finding.seen)
-    said = Finding("fit.context", Severity.BLOCK, name, what, seen, _do(instead))
-    return Remark(said, _changes(room.case, instead))
+    said = Finding("fit.context", finding.severity, name, what, seen, in_options(instead) or f"a shorter {name}")
+    # where it may yet fit, the command stays as it was meant
+    return Remark(said, changes_of(room.case, instead) if finding.blocks else ())
 
 
-def _too_large(room: Room, outcome: NoPlan, instead: Mapping[_Names, str]) -> Remark:
+def _too_large(room: Room, outcome: NoPlan, instead: Mapping[Names, str]) -> Remark:
     reasons = [each for each in outcome.rejected if each.parallelism is not None] or list(outcome.rejected)
     gpus = room.site.machine.gpus
     what = f"it does not fit: {in_words(reasons[0].why if reasons else outcome.what)}"
     seen = f"{room.split.text} on {len(gpus)} x {gpus[0].name}" if gpus else room.site.machine.hostname
-    do = _do(instead) or in_words("; ".join(outcome.do.splitlines()[:2]))
-    return Remark(Finding("fit.memory", Severity.BLOCK, room.split.text, what, seen, do), _changes(room.case, instead))
+    do = in_options(instead) or in_words("; ".join(outcome.do.splitlines()[:2]))
+    return Remark(
+        Finding("fit.memory", Severity.BLOCK, room.split.text, what, seen, do), changes_of(room.case, instead)
+    )

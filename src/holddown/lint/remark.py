@@ -23,3 +23,8 @@ class Remark:
     changes: tuple[Change, ...] = ()
     unset: tuple[str, ...] = ()
     set: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def mends(self) -> bool:
+        """Whether it says what to write instead."""
+        return bool(self.changes or self.unset or self.set)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from holddown.base.finding import Finding, Severity
 from holddown.facts.engine import version_key
 from holddown.facts.machine import MachineFacts
-from holddown.lint.argv import Given
 from holddown.lint.case import Case
 from holddown.lint.remark import Change, Remark
+from holddown.lint.sizes import changes_of, in_options, split_of, unlike, within
+from holddown.plan.parallelism import Parallelism
 from holddown.plan.wishes import number_in
 from holddown.tables.command import Bond, Clash, Order, Together
 
@@ -149,58 +150,44 @@ def _divided(case: Case) -> Iterator[Remark]:
 
 
 def _counted(case: Case, machine: MachineFacts | None) -> Iterator[Remark]:
-    roles = case.roles
-    sizes = [case.count(names) for names in (roles.tensor_parallel, roles.pipeline_parallel, roles.data_parallel)]
-    ep = case.role(roles.expert_parallel)
-    if ep is not None and ep.on and sizes == [1, 1, 1] and roles.expert_parallel[0].startswith("enable"):
+    split, ep = split_of(case), case.role(case.roles.expert_parallel)
+    if split is None:
+        return
+    if ep is not None and ep.on and split.world_size == 1 and case.roles.expert_parallel[0].startswith("enable"):
         what = f"{ep.written} on one GPU does nothing: there is nobody to share the experts with"
         yield Remark(
             Finding("together.idle", Severity.WARN, ep.written, what, case.seen_of(ep), f"leave {ep.written} out")
         )
-    if machine is None or not machine.gpus or None in sizes or _elsewhere(case):
-        return
-    ranks = [size or 1 for size in sizes]
-    asked = ranks[0] * ranks[1] * ranks[2]
-    visible = visible_gpus(case, len(machine.gpus))
-    if asked <= visible:
+    if machine is not None and machine.gpus and not elsewhere(case):
+        yield from _too_many(case, split, machine)
+
+
+def _too_many(case: Case, split: Parallelism, machine: MachineFacts) -> Iterator[Remark]:
+    roles, visible = case.roles, visible_gpus(case, len(machine.gpus))
+    if split.world_size <= visible:
         return
     given = case.role(roles.tensor_parallel) or case.role(roles.data_parallel) or case.role(roles.pipeline_parallel)
-    kinds = ("tensor", "pipeline", "data")
-    how = " x ".join(f"{kind} {size}" for kind, size in zip(kinds, ranks, strict=True) if size > 1)
-    variable = case.command.variable("CUDA_VISIBLE_DEVICES")
-    there = (
-        f"{visible} of them by CUDA_VISIBLE_DEVICES" if variable and visible < len(machine.gpus) else f"{visible} there"
+    sizes = (
+        ("tensor", split.tensor_parallel_size),
+        ("pipeline", split.pipeline_parallel_size),
+        ("data", split.data_parallel_size),
     )
-    what = f"{asked} GPUs are asked for ({how} parallel), {there}"
+    how = " x ".join(f"{kind} {size}" for kind, size in sizes if size > 1)
+    hidden = visible < len(machine.gpus)
+    there = f"{visible} of them by CUDA_VISIBLE_DEVICES" if hidden else f"{visible} there"
+    instead = unlike(case, split, within(split, visible))
     finding = Finding(
         "machine.gpus",
         Severity.BLOCK,
         given.written if given else "GPUs",
-        what,
+        f"{split.world_size} GPUs are asked for ({how} parallel), {there}",
         case.seen(given.line if given else 0, f"{len(machine.gpus)} x {machine.gpus[0].name}"),
-        _fewer(given, ranks, visible),
+        f"{in_options(instead) or 'smaller sizes'}, or more GPUs",
     )
-    fits = _tensor(ranks, visible)
-    yield Remark(
-        finding,
-        (Change(*given.at, (given.written, str(fits))),)
-        if given and fits and given is case.role(roles.tensor_parallel)
-        else (),
-    )
+    yield Remark(finding, changes_of(case, instead))
 
 
-def _tensor(ranks: list[int], visible: int) -> int:
-    """The largest tensor parallel size that divides the asked one and leaves the others as they are; 0 for none."""
-    others = ranks[1] * ranks[2]
-    return max((size for size in range(1, ranks[0]) if ranks[0] % size == 0 and size * others <= visible), default=0)
-
-
-def _fewer(given: Given | None, ranks: list[int], visible: int) -> str:
-    fits = _tensor(ranks, visible)
-    return f"{given.written} {fits}, or more GPUs" if given and fits else "smaller sizes, or more GPUs"
-
-
-def _elsewhere(case: Case) -> bool:
+def elsewhere(case: Case) -> bool:
     """Whether ranks may run on other machines too."""
     executor = case.role(("distributed-executor-backend",))
     ray = executor is not None and executor.value is not None and executor.value.text == "ray"

@@ -25,6 +25,9 @@ class Limit:
     blocks: bool = True
 
 
+NO_EXPERTS = Limit("ep.dense", "expert parallelism needs experts; this model has none", "config/model.py")
+
+
 def parallel_limits(model: ModelFacts, facts: EngineFacts, split: Parallelism) -> tuple[Limit, ...]:
     """Every rule that this split breaks, those that forbid it first. Cheap: no file is read.
 
@@ -81,7 +84,7 @@ def _experts(model: ModelFacts, split: Parallelism) -> Iterator[Limit]:
     moe, ep = model.moe, split.expert_parallel_size
     if moe is None:
         if ep > 1:
-            yield Limit("ep.dense", "expert parallelism needs experts; this model has none", "config/model.py")
+            yield NO_EXPERTS
         return
     if ep > 1:
         if moe.num_experts % ep:
