@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holddown.base.errors import CheckpointError, EngineError, UsageError
+from holddown.base.evidence import known_or
 from holddown.facts.command.config_file import config_option, with_config
 from holddown.facts.command.launch import LaunchCommand
 from holddown.facts.engine import Engine, EngineFacts, version_key
@@ -79,7 +80,7 @@ def _whole(command: LaunchCommand, doors: Doors) -> LaunchCommand:
 
 
 def _linted(command: LaunchCommand, asked: Asked, doors: Doors) -> Linted:
-    choice = _choose(command, asked.engine, doors)
+    choice = _choose(command, asked, doors)
     ground = _ground(command, choice, asked, doors)
     found = tuple(judged(command, each, ground) for each in choice.candidates) or (judged(command, None, ground),)
     return Linted(
@@ -112,7 +113,8 @@ def _known(commands: Sequence[LaunchCommand], wanted: str, doors: Doors) -> None
     )
 
 
-def _choose(command: LaunchCommand, wanted: str, doors: Doors) -> _Choice:
+def _choose(command: LaunchCommand, asked: Asked, doors: Doors) -> _Choice:
+    wanted = asked.engine
     name, _, version = wanted.partition("@")
     registered = [each for each in doors.engines() if each.kind == command.kind]
     if name and name != command.kind and not any(each.name == name for each in registered):
@@ -127,7 +129,9 @@ def _choose(command: LaunchCommand, wanted: str, doors: Doors) -> _Choice:
         ]
         for engine in sorted(fitting, key=lambda each: version_key(each.version), reverse=True):
             try:
-                return _Choice((Candidate(engine, doors.read(engine)),), f"{engine.ref}, as it is installed here")
+                facts = doors.read(engine)
+                if wanted or not _for_other_devices(facts, asked.site):
+                    return _Choice((Candidate(engine, facts),), f"{engine.ref}, as it is installed here")
             except EngineError as error:
                 broken = f"; {engine.ref} cannot be read: {error.what}"
                 version = version or engine.version
@@ -137,6 +141,11 @@ def _choose(command: LaunchCommand, wanted: str, doors: Doors) -> _Choice:
     if not versions:
         return _Choice((), "no build of it is on record")
     return _recorded(command.kind, versions[-1], "the newest release on record; --engine names another")
+
+
+def _for_other_devices(facts: EngineFacts, site: Site | None) -> bool:
+    """A build for the CPU, and a machine with GPUs: nobody means that one who does not name it."""
+    return site is not None and bool(site.machine.gpus) and known_or(facts.device, "") == "cpu"
 
 
 def _recorded(kind: str, version: str, because: str) -> _Choice:

@@ -14,6 +14,7 @@ from holddown.lint.remark import Remark
 from holddown.lint.sizes import changes_of, in_options, resized, split_of, unlike, within
 from holddown.lint.together import elsewhere, visible_gpus
 from holddown.plan.build_fit import build_findings
+from holddown.plan.choose import build_unfit
 from holddown.plan.compat import KvAnswer, Wish, kv_choices
 from holddown.plan.limits import NO_EXPERTS, Limit, parallel_limits
 from holddown.plan.parallelism import Parallelism
@@ -27,25 +28,36 @@ def ground_remarks(
     """model: None where the checkpoint was not read. site: None where no machine with GPUs is named or here."""
     if model is None or candidate is None or not case.table.planned:
         return
-    gpus = site.machine.gpus if site is not None else ()
-    capability = known_or(gpus[0].compute_capability, "") if gpus else ""
+    if site is not None and (unfit := build_unfit(candidate, site.machine)):
+        yield _unfit(candidate, unfit)
+        return
     on_cpu = known_or(candidate.facts.device, "") == "cpu"
+    gpus = site.machine.gpus if site is not None and not on_cpu else ()
+    capability = known_or(gpus[0].compute_capability, "") if gpus else ""
     found = [Remark(as_words(each)) for each in build_findings(model, candidate.facts, "cpu" if on_cpu else capability)]
     split = split_of(case)
     if split is None or found:
         yield from found
         return
+    there = visible_gpus(case, len(gpus))
     if gpus and not elsewhere(case):
-        split = within(split, visible_gpus(case, len(gpus)))
+        split = within(split, there)
     asking = _Asking(case, model, candidate.facts, split, _mended(split, model, candidate.facts))
     if case.table.ruled:
         found += asking.limits()
         found += asking.attention(capability) if capability else []
     yield from found
     hopeless = any(each.finding.blocks and not each.changes for each in found)
-    if site is None or hopeless or (gpus and split.world_size > visible_gpus(case, len(gpus))):
-        return
-    yield from room_remarks(Room(case, model, site, candidate, asking.mended, asking.fixes))
+    if site is not None and not hopeless and (not gpus or split.world_size <= there):
+        yield from room_remarks(Room(case, model, site, gpus, candidate, asking.mended, asking.fixes))
+
+
+def _unfit(candidate: Candidate, unfit: str) -> Remark:
+    """What is on record is one of a release's packages, and the command may be for another."""
+    ref = candidate.engine.ref
+    if not candidate.engine.recorded:
+        return Remark(Finding("fit.build", Severity.BLOCK, ref, f"{ref} cannot run here: it is {unfit}"))
+    return Remark(Finding("lint.other-package", Severity.NOTE, ref, f"what fits was not judged: {ref} is {unfit}"))
 
 
 def _mended(split: Parallelism, model: ModelFacts, facts: EngineFacts) -> Parallelism:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from holddown.base.evidence import Known, SourceKind
 from holddown.base.finding import Finding, Severity
+from holddown.facts.machine import Gpu
 from holddown.facts.model import ModelFacts
 from holddown.lint.case import Case
 from holddown.lint.planner_words import as_words, in_words
@@ -24,11 +25,13 @@ _TOO_LONG = "plan.max-model-len"
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """fixes: settings that are needed for other reasons, taken as made."""
+    """gpus: of the machine; none for a build for the CPU. fixes: settings that are needed for other reasons, taken as
+    made."""
 
     case: Case
     model: ModelFacts
     site: Site
+    gpus: tuple[Gpu, ...]
     candidate: Candidate
     split: Parallelism
     fixes: Mapping[str, str]
@@ -48,9 +51,11 @@ def room_remarks(room: Room) -> Iterator[Remark]:
     if isinstance(outcome, NoPlan):
         yield _too_large(room, outcome, _instead(room, settings))
         return
-    too_long = [each for each in outcome.findings if each.subject in room.context and each.blocks]
-    if too_long:
-        yield _too_long(room, too_long[0], _instead(room, settings))
+    too_long = [each for each in outcome.findings if each.code == _TOO_LONG]
+    for each in too_long:
+        yield _too_long(room, each, _instead(room, settings))
+    if any(each.blocks for each in too_long):
+        return
     users = {each.name for each in outcome.settings if each.source.kind is SourceKind.USER}
     for each in outcome.findings:
         if each.code.startswith("plan.remote-code"):
@@ -66,7 +71,7 @@ def _planned(room: Room, settings: Mapping[str, str], gpus: tuple[int, ...] | No
 
 def _gpus(room: Room) -> tuple[int, ...] | None:
     """Those that the engine will take: the first that it sees."""
-    there = [gpu.index for gpu in room.site.machine.gpus]
+    there = [gpu.index for gpu in room.gpus]
     if not there:
         return None
     variable = room.case.command.variable("CUDA_VISIBLE_DEVICES")
@@ -93,7 +98,7 @@ def _settings(room: Room) -> dict[str, str]:
 
 def _untold(room: Room) -> dict[str, str]:
     """What the engine itself takes of that which the planner would choose."""
-    facts, gpus = room.candidate.facts, room.site.machine.gpus
+    facts, gpus = room.candidate.facts, room.gpus
     found: dict[str, str] = {}
     if isinstance(own := room.model.max_position_embeddings, Known):
         found[room.context[0]] = str(own.value)
@@ -147,7 +152,7 @@ def _too_long(room: Room, finding: Finding, instead: Mapping[Names, str]) -> Rem
 
 def _too_large(room: Room, outcome: NoPlan, instead: Mapping[Names, str]) -> Remark:
     reasons = [each for each in outcome.rejected if each.parallelism is not None] or list(outcome.rejected)
-    gpus = room.site.machine.gpus
+    gpus = room.gpus
     what = f"it does not fit: {in_words(reasons[0].why if reasons else outcome.what)}"
     seen = f"{room.split.text} on {len(gpus)} x {gpus[0].name}" if gpus else room.site.machine.hostname
     do = in_options(instead) or in_words("; ".join(outcome.do.splitlines()[:2]))

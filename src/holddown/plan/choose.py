@@ -99,7 +99,7 @@ def _preference(candidate: Candidate, model: ModelFacts) -> tuple[bool, bool, bo
 
 
 def _try(model: ModelFacts, site: Site, candidate: Candidate, wishes: Wishes) -> Fit | tuple[Rejected, ...]:
-    unfit = _asked_for(candidate, wishes) or _build_runs(candidate, site.machine)
+    unfit = _asked_for(candidate, wishes) or build_unfit(candidate, site.machine)
     if unfit:
         return (Rejected(candidate.engine.ref, unfit),)
     if known_or(candidate.facts.device, "") == "cpu":
@@ -119,7 +119,8 @@ def _asked_for(candidate: Candidate, wishes: Wishes) -> str:
     return f"--engine {wishes.engine} was asked for"
 
 
-def _build_runs(candidate: Candidate, machine: MachineFacts) -> str:
+def build_unfit(candidate: Candidate, machine: MachineFacts) -> str:
+    """Why the build cannot run on any device of this machine; empty where it can."""
     device = candidate.facts.device
     if isinstance(device, Known) and device.value == "cuda" and not machine.gpus:
         return f"a build for CUDA, and no GPU is usable here: {machine.gpus_because}"

@@ -137,7 +137,8 @@ def findings_of(
     findings = [
         finding
         for setting in settings
-        if setting.source.kind is SourceKind.USER and (finding := contradiction(setting, model, fit))
+        if setting.source.kind is SourceKind.USER
+        and (finding := contradiction(setting, model, fit, candidate.facts.kind))
     ]
     findings += _too_slow(fit, wishes)
     findings += _too_short(settings, wishes)

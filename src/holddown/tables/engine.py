@@ -142,7 +142,8 @@ class EngineTable:
     gguf_architectures: values of `general.architecture` that its GGUF reader takes; gguf_plugin: what brings the reader
     where it is not built in. any_model_source: that its server answers under any model name, empty where it does not.
     shared_memory: its processes talk to each other through /dev/shm. key_variable: by which it would take an API key
-    that stands in the shell that starts it, empty where there is none.
+    that stands in the shell that starts it, empty where there is none. shorter_source: that it starts although the KV
+    cache does not hold one sequence of the whole context, and takes shorter requests; empty where it ends.
     """
 
     kind: str
@@ -165,6 +166,7 @@ class EngineTable:
     gone_variables: tuple[GoneVariable, ...] = ()
     shared_memory: bool = True
     key_variable: str = ""
+    shorter_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

