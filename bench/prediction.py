@@ -27,6 +27,7 @@ from statistics import fmean, median, quantiles
 from speed_fit import PRIORS, errors, fit
 from speed_rows import Case, Cases, Predictor, read_cases
 
+from holddown.plan.calibration import trust
 from holddown.plan.rig import generation
 from holddown.tables.load import speed_table
 from holddown.tables.speed import SpeedTable
@@ -35,9 +36,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 SEEDS = 5
 SMALL_SLICE = 8
-TRUST = 0.8
-"""Of what one measurement says beyond the prediction, the part that other rows of its configuration share: the variance
-between configurations over all variance."""
+Trust = Callable[[float, float], float]
+"""(requests at once when it was measured, now) -> how much of the measurement holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,10 @@ class Seen:
 
     case: Case
     error: float
+
+    @property
+    def concurrency(self) -> float:
+        return float(self.case.row.get("conc") or 1)
 
     @property
     def ape(self) -> float:
@@ -144,35 +148,29 @@ def say_slices(seen: Sequence[Seen]) -> None:
                 say(line(f"  {name}", parts[name]))
 
 
-def calibrated(seen: Sequence[Seen], seed: int, trust: float) -> list[float]:
+def calibrated(seen: Sequence[Seen], seed: int, trusted: Trust) -> list[float]:
     """Error of each row after one other of its configuration, drawn at random, was measured and the prediction scaled
-    by (measured / predicted) to the power `trust`: one measurement has a scatter of its own."""
-    draw = Random(seed)
-    groups = _errors_by_group(seen)
-    return [
-        abs(
-            exp(
-                errors_[index]
-                - trust * errors_[draw.choice([other for other in range(len(errors_)) if other != index])]
-            )
-            - 1
-        )
-        for errors_ in groups.values()
-        if len(errors_) > 1
-        for index in range(len(errors_))
-    ]
+    by (measured / predicted) to the power that is trusted."""
+    draw, found = Random(seed), []
+    for group in _by_group(seen).values():
+        for at, each in enumerate(group):
+            others = group[:at] + group[at + 1 :]
+            if others:
+                other = draw.choice(others)
+                found.append(abs(exp(each.error - trusted(other.concurrency, each.concurrency) * other.error) - 1))
+    return found
 
 
-def _errors_by_group(seen: Sequence[Seen]) -> dict[str, list[float]]:
-    groups: dict[str, list[float]] = {}
+def _by_group(seen: Sequence[Seen]) -> dict[str, list[Seen]]:
+    groups: dict[str, list[Seen]] = {}
     for each in seen:
-        groups.setdefault(each.case.group, []).append(each.error)
+        groups.setdefault(each.case.group, []).append(each)
     return groups
 
 
 def spread(seen: Sequence[Seen]) -> list[float]:
     """Distance of each row from the middle of its configuration: what no constant of a configuration could mend."""
-    groups = _errors_by_group(seen).values()
+    groups = [[each.error for each in group] for group in _by_group(seen).values()]
     return [abs(exp(error - median(all_)) - 1) for all_ in groups if len(all_) > 1 for error in all_]
 
 
@@ -263,8 +261,13 @@ def report(cases: Cases, bands: bool) -> None:
     say_slices(pooled)
     inside, again = spread(shipped), repeated(rows)
     say("\nafter one measurement of the same configuration (held-out constants)")
-    for trust, how in ((1.0, "scaled by it"), (TRUST, f"scaled by it to the power {TRUST}")):
-        after = [error for seed, seen in enumerate(runs) for error in calibrated(seen, seed, trust)]
+    ways: tuple[tuple[Trust, str], ...] = (
+        (lambda *_: 1.0, "scaled by it"),
+        (lambda *_: 0.8, "scaled by it to the power 0.8"),
+        (trust, "trusted less with each doubling of the load"),
+    )
+    for way, how in ways:
+        after = [error for seed, seen in enumerate(runs) for error in calibrated(seen, seed, way)]
         say(f"{'  ' + how:<44} {len(after):>6} {fmean(after):>7.1%} {median(after):>7.1%}")
     say("the floor: rows around the middle of their configuration")
     say(f"{'':<44} {len(inside):>6} {fmean(inside):>7.1%} {median(inside):>7.1%}")

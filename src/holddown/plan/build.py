@@ -203,6 +203,6 @@ class Build:
             by = calibration_of(self.site.calibrations, self.model.digest, hardware.value, option.parallelism)
             if by is None:
                 return derived(speed, f"plan/speed for {hardware.source.where}")
-            return Known(calibrated(speed, by), Source(SourceKind.MEASURED, by.because))
+            return Known(calibrated(speed, by, concurrency), Source(SourceKind.MEASURED, by.because))
 
         return speed_of

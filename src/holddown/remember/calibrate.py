@@ -1,6 +1,6 @@
 """Predicted and measured side by side, and what that says about the next prediction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import exp, log
 from statistics import mean
 
@@ -10,6 +10,7 @@ from holddown.facts.model import ModelFacts
 from holddown.facts.workload import Workload
 from holddown.measure.metrics import Measurement
 from holddown.plan.calibration import Calibration
+from holddown.plan.parallelism import Parallelism
 from holddown.plan.plan import Plan
 from holddown.plan.rig import Hardware, named_rig
 from holddown.plan.speed import predict
@@ -40,25 +41,29 @@ def comparisons(plan: Plan, model: ModelFacts, measurements: Iterable[Measuremen
 
 
 def calibrations(deployments: Iterable[Deployment]) -> tuple[Calibration, ...]:
-    """One for each configuration that was measured here: the geometric mean of measured over predicted."""
-    ratios: dict[tuple[str, Hardware, object], list[float]] = {}
-    plans: dict[tuple[str, Hardware, object], Plan] = {}
+    """One for each configuration that was measured here: at each number of requests at once, the geometric mean of
+    measured over predicted."""
+    measured: dict[tuple[str, Hardware, Parallelism], list[tuple[int, float]]] = {}
     for each in deployments:
         plan = each.birth.plan
-        if plan.hardware is None:
-            continue
-        key = (plan.model_digest, plan.hardware, plan.parallelism)
-        found = [log(one.measured / one.predicted.value) for one in each.status.comparisons if one.measured > 0]
-        if found:
-            ratios.setdefault(key, []).append(mean(found))
-            plans[key] = plan
-    return tuple(
-        Calibration(digest, hardware, plans[key].parallelism, exp(mean(logs)), _because(len(logs), exp(mean(logs))))
-        for key, logs in ratios.items()
-        for digest, hardware, _ in (key,)
-    )
+        found = [(one.concurrency, log(one.measured / one.predicted.value)) for one in _measured(each)]
+        if plan.hardware is not None and found:
+            measured.setdefault((plan.model_digest, plan.hardware, plan.parallelism), []).extend(found)
+    return tuple(_calibration(*key, logs) for key, logs in measured.items())
 
 
-def _because(count: int, factor: float) -> str:
-    runs = "one deployment" if count == 1 else f"{count} deployments"
-    return f"scaled by {factor:.2f}: {runs} of this checkpoint were measured here, so split"
+def _measured(deployment: Deployment) -> list[Comparison]:
+    return [each for each in deployment.status.comparisons if each.measured > 0]
+
+
+def _calibration(digest: str, hardware: Hardware, split: Parallelism, logs: Sequence[tuple[int, float]]) -> Calibration:
+    by_load: dict[int, list[float]] = {}
+    for concurrency, value in sorted(logs):
+        by_load.setdefault(concurrency, []).append(value)
+    factors = {concurrency: exp(mean(values)) for concurrency, values in by_load.items()}
+    said = ", ".join(f"{factor:.2f} times with {_at_once(each)}" for each, factor in factors.items())
+    return Calibration(digest, hardware, split, factors, f"measured here, so split, against predicted: {said}")
+
+
+def _at_once(concurrency: int) -> str:
+    return "one request" if concurrency == 1 else f"{concurrency} requests at once"

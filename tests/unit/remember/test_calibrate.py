@@ -69,8 +69,19 @@ def test_deployments_of_one_configuration_give_one_factor() -> None:
     there = _there()
     found = calibrations((_of(there, 0.5), _of(there, 2.0)))
     assert len(found) == 1
-    assert round(found[0].factor, 6) == 1
-    assert found[0].because.startswith("scaled by 1.00: 2 deployments")
+    assert round(found[0].factors[1], 6) == 1
+    assert found[0].because == "measured here, so split, against predicted: 1.00 times with one request"
+
+
+def test_each_number_of_requests_at_once_has_its_own_factor() -> None:
+    """Slow alone and fast together are two facts, and the nearest counts, the less the further it is."""
+    there = _of(_there(), 0.5)
+    eight = Comparison(8, 64, 128, Estimate(100, 60, 150), 200)
+    rows = (*there.status.comparisons, eight)
+    (found,) = calibrations((replace(there, status=replace(there.status, comparisons=rows)),))
+
+    assert found.factor(1) < 0.6
+    assert found.factor(8) > found.factor(32) > found.factor(512) > 1
 
 
 def test_a_deployment_that_was_not_measured_says_nothing() -> None:
@@ -80,7 +91,7 @@ def test_a_deployment_that_was_not_measured_says_nothing() -> None:
 
 def test_a_calibration_is_for_its_configuration_only() -> None:
     """Another split of the same checkpoint was not measured."""
-    one = Calibration("d1", H200, Parallelism(), 0.8, "measured")
+    one = Calibration("d1", H200, Parallelism(), {1: 0.8}, "measured")
     assert calibration_of((one,), "d1", H200, Parallelism()) is one
     assert calibration_of((one,), "d1", H200, Parallelism(2)) is None
     assert calibration_of((one,), "d2", H200, Parallelism()) is None
@@ -89,7 +100,7 @@ def test_a_calibration_is_for_its_configuration_only() -> None:
 def test_a_calibrated_prediction_is_scaled_and_its_band_is_narrower() -> None:
     """Slower than predicted: fewer tokens per second, longer times."""
     speed = Speed(Estimate(100, 60, 150), Estimate(1000, 600, 1500), Estimate(10, 7, 17), Estimate(50, 25, 100), ())
-    now = calibrated(speed, Calibration("d1", H200, Parallelism(), 0.8, "measured"))
+    now = calibrated(speed, Calibration("d1", H200, Parallelism(), {1: 0.8}, "measured"), 8)
     assert 80 < now.single_stream_tok_s.value < 90, "one run is trusted, and not to the last percent"
     assert now.throughput_tok_s.high - now.throughput_tok_s.low < 900 * 0.5
     assert now.tpot_ms.value > 10
