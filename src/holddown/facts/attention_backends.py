@@ -70,7 +70,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AttentionBackend:
-    """One backend. path: its file in the engine's package, for sources.
+    """One backend. path: its file in the engine's package and the line of its class, for sources.
 
     head_sizes: those taken, empty for any. block_sizes: the KV cache block must be a multiple of one of them, empty
     for any. sinks: the compute capabilities on which it takes attention sinks. sliding_window, decode_context_parallel:

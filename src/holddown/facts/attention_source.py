@@ -108,7 +108,7 @@ def _backend(
     refusals, requirements = asked.combinations(kv, head_sizes)
     return AttentionBackend(
         name=name,
-        path=f"{owner.module.removeprefix('vllm.').replace('.', '/')}.py",
+        path=f"{owner.module.removeprefix('vllm.').replace('.', '/')}.py:{owner.node.lineno}",
         is_mla=asked.yes("9.0", "is_mla"),
         is_sparse=asked.yes("9.0", "is_sparse"),
         compute_capabilities=accepted,

@@ -45,7 +45,9 @@ def test_a_selector_that_agrees_changes_nothing_but_the_source() -> None:
 
     assert answer.setting is not None
     assert answer.setting.value == "bfloat16"
-    assert answer.setting.source.where == ("asked vllm 0.16.0's own selector: v1/attention/backends/mla/triton_mla.py")
+    assert answer.setting.source.where == (
+        "asked vllm 0.16.0's own selector: v1/attention/backends/mla/triton_mla.py:29"
+    )
     assert answer.findings == ()
 
 

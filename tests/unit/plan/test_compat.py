@@ -46,7 +46,7 @@ def test_a_checkpoint_that_asks_for_fp8_is_given_bfloat16_where_nothing_takes_fp
         "12.0 only TRITON_MLA can run MLA, and it does not take FP8"
     )
     assert answer.setting.alternative == "vllm@0.19.1 takes FP8 here (TRITON_MLA): twice the KV tokens"
-    assert answer.setting.source.where == "vllm 0.16.0 v1/attention/backends/mla/triton_mla.py"
+    assert answer.setting.source.where == "vllm 0.16.0 v1/attention/backends/mla/triton_mla.py:29"
     assert answer.chosen is not None
     assert answer.chosen.stored == BF16
     assert answer.chosen.backends == ("TRITON_MLA",)
