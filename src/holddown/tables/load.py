@@ -12,6 +12,7 @@ from holddown.base.errors import UsageError
 from holddown.facts.engine import Engine, EngineFacts, version_key
 from holddown.tables.command import CommandTable, LibraryVariables
 from holddown.tables.engine import EngineTable, RecordedBuild
+from holddown.tables.failure import Consequence, Consequences, Failure, Failures
 from holddown.tables.family import Families, Family
 from holddown.tables.gpu import FabricRow, GpuRow
 from holddown.tables.named import the_row
@@ -27,11 +28,12 @@ _RECORDED = "engines/recorded"
 
 
 def _exactly(type_: type[T]) -> Any:
-    def structure(value: Any, _: Any) -> T:
+    def structure(value: Any, wanted: Any) -> T:
         # `type(...) is`: TOML's true is not a number, although Python's is
         if type(value) is not type_:
             raise ValueError(f"{value!r} is not a {type_.__name__}")
-        return value
+        made: T = value if wanted is type_ else wanted(value)  # a StrEnum comes here as a str
+        return made
 
     return structure
 
@@ -117,6 +119,19 @@ def gpu_row(name: str) -> GpuRow:
 def fabric_row(name: str) -> FabricRow:
     """The fabric of this name, or of these words. Raises: UsageError with near names."""
     return the_row(fabric_rows(), name, "fabric")
+
+
+@cache
+def failures() -> tuple[Failure, ...]:
+    """Every way to fail that has a row, from all files of them."""
+    paths = sorted((_FOLDER / "failures").glob("*.toml"))
+    return tuple(row for path in paths for row in load_table(Failures, f"failures/{path.name}").failures)
+
+
+@cache
+def consequences() -> tuple[Consequence, ...]:
+    """What only tells of another failure."""
+    return load_table(Consequences, "consequences.toml").consequences
 
 
 @cache

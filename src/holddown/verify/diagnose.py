@@ -1,191 +1,201 @@
 """Why an engine ended, from its log and its exit. Wrong is worse than unknown: what is not sure says so.
 
-vLLM prints the cause first, then what it led to in every process above: a worker's exception, the engine core's, and
-last "Engine core initialization failed. See root cause above". The last line of a log is therefore the least telling.
+An engine prints the cause first, then what it led to in every process above: a worker's exception, the engine core's,
+and last "Engine core initialization failed. See root cause above". The last line of a log is the least telling.
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holddown.base.finding import Finding, Severity
-from holddown.verify.failures import FAILURES, HINT, NAMED
+from holddown.tables.failure import Sure
+from holddown.verify.ends import Ending, ending
+from holddown.verify.log_line import LogLine, log_line
+from holddown.verify.signs import Sign, signs
+from holddown.verify.tracebacks import Raised, Tracebacks
 
 _SUBJECT = "engine"
 _SHOWN_CHARACTERS = 400
-_LAST_LINES = 3
-_SIGNALS = {
-    4: "an illegal instruction: this build uses CPU instructions that this machine lacks",
-    6: "an abort: the engine or a library of it gave up by itself",
-    7: "a bus error: most often /dev/shm is full or too small",
-    8: "an arithmetic error in compiled code",
-    11: "a segmentation fault in compiled code",
-}
-_SIGKILL, _SIGTERM = 9, 15
-
-# vLLM's, or SGLang's `[2026-05-04 10:00:00 TP0] `, which has no level; its scheduler's exception begins on such a line
-_PREFIX = re.compile(
-    r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] ?)?"
-    r"(?:\((?P<process>[\w.-]+(?: pid=\d+)?)\) ?)?"
-    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
-)
-_QUIET = {"DEBUG", "INFO", "WARNING"}
-_QUOTED_OR_ACCESS = re.compile(r"^(?:    |  File |(?:INFO|WARNING): )")
-_ACCESS = re.compile(r'^INFO: +\S+ - "')
-_EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Timeout|Died)\b(?:: .*)?$")
-# they tell of an exception elsewhere, or of the end that it led to
-_CONSEQUENCES = re.compile(
-    r"See root cause above|EngineDeadError|Worker failed with error|Executor failed|^KeyboardInterrupt|^SystemExit"
-    r"|CancelledError|EngineCore encountered an issue|died unexpectedly"
-)
-_TOLD_TO_STOP = re.compile(r"trigger received signal=SIG(?:TERM|INT)")
+_LAST_LINES, _ERROR_LINES = 3, 12
+_WEIGHT = {Sure.CERTAIN: 0, Sure.LIKELY: 1, Sure.POSSIBLE: 2}
+# of one kind of sign; a log that shows more shows no other
+_MOST_KINDS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """One log line without the engine's prefixes. quiet: information, or code that a traceback quotes: no evidence."""
+class Diagnosis:
+    """What happened. sure: how sure that is. edits: (setting, value) of a plan that would not fail so. never: the
+    remedy that tempts and is wrong. lines: what it rests on."""
 
-    text: str
-    quiet: bool
-
-
-def root_cause(log_lines: Sequence[str], exit_code: int | None) -> Finding:
-    """The cause of an engine's end. exit_code: its exit status, or minus the signal; None where that is unknown.
-
-    Looks for a known failure first (the most specific evidence wins, wherever it stands), then for the last exception
-    that is not a consequence of another, then for hints, then at the signal.
-    """
-    lines = [_line(text) for text in log_lines]
-    return (
-        _known_failure(lines, least=NAMED)
-        or _own_exception(lines, exit_code)
-        or _known_failure(lines, least=HINT)
-        or _signal(lines, exit_code)
-        or _told_to_stop(lines, exit_code)
-        or _no_reason(lines, exit_code)
-    )
+    id: str
+    cause: str
+    remedy: str
+    sure: Sure
+    lines: tuple[LogLine, ...]
+    edits: tuple[tuple[str, str], ...] = ()
+    never: str = ""
+    source: str = ""
 
 
-def _line(raw: str) -> _Line:
-    match = _PREFIX.match(raw)
-    assert match is not None  # every part of the prefix is optional
-    text = raw[match.end() :].rstrip()
-    return _Line(text, match["level"] in _QUIET or _QUOTED_OR_ACCESS.match(text) is not None)
+@dataclass(frozen=True, slots=True)
+class Report:
+    """diagnosis: None where nothing that is known fits. root: the lines of what failed first, empty where no line tells
+    of a failure. last: of the log, for a reader who may see more in them."""
+
+    diagnosis: Diagnosis | None
+    root: tuple[LogLine, ...]
+    last: tuple[LogLine, ...]
 
 
-def _known_failure(lines: Sequence[_Line], *, least: int) -> Finding | None:
-    matches = [
-        (-failure.specificity, position, failure, match)
-        for position, line in enumerate(lines)
-        if not line.quiet
-        for failure in FAILURES
-        if failure.specificity >= least and (match := failure.pattern.search(line.text))
-    ]
-    if not matches:
-        return None
-    # within one specificity the earlier line: causes stand above what they led to
-    _, position, failure, match = min(matches, key=lambda found: found[:2])
-    what, do = failure.words(match)
-    return Finding(failure.code, Severity.BLOCK, _SUBJECT, what, _shorten(lines[position].text.strip()), do)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """raised: the line is of an exception, which its process may outlive."""
+
+    sign: Sign
+    line: LogLine
+    raised: bool
 
 
-def _own_exception(lines: Sequence[_Line], exit_code: int | None) -> Finding | None:
-    cause = None
-    for text in _exceptions(lines, exit_code):
-        cause = text
-    if cause is None:
-        return None
-    if (hinted := _known_failure([_Line(cause, quiet=False)], least=HINT)) is not None:
-        return hinted
-    return Finding(
-        code="engine.exception",
-        severity=Severity.BLOCK,
-        subject=_SUBJECT,
-        what="the engine ended with an exception that holddown has no explanation for",
-        seen=_shorten(cause),
-        do="holddown logs NAME has the traceback above that line",
-    )
+class Reading:
+    """A log, line by line: keeps no more of it than what may turn out to be the cause. engine: as `Engine.kind`, empty
+    where that is not known."""
 
+    def __init__(self, engine: str = "") -> None:
+        self._engine = engine
+        self._tracebacks = Tracebacks()
+        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._errors: deque[LogLine] = deque(maxlen=_ERROR_LINES)
+        self._last: deque[LogLine] = deque(maxlen=_LAST_LINES)
+        self._raised_at = 0
 
-def _exceptions(lines: Sequence[_Line], exit_code: int | None) -> Iterator[str]:
-    """The last lines of tracebacks that tell of no other, up to an orderly stop: what comes then is its consequence.
-
-    Unless the server itself failed: it ends its engine core by SIGTERM first, and prints its own traceback last.
-    """
-    failed = exit_code is not None and 0 < exit_code < 128
-    for position, line in enumerate(lines):
-        if _TOLD_TO_STOP.search(line.text) and not failed:
+    def feed(self, raw: str, number: int) -> None:
+        line = log_line(raw, number)
+        outlived, raised = self._tracebacks.feed(line)
+        if outlived:
+            self._forget(line.process)
+        if raised:
+            self._raised_at = number
+        if not line.text.strip() or line.access:
             return
-        if line.quiet or not _EXCEPTION.match(line.text) or _CONSEQUENCES.search(line.text):
-            continue
-        # pydantic says on the next line what is wrong
-        detail = lines[position + 1].text.strip() if position + 1 < len(lines) else ""
-        yield f"{line.text}: {detail}" if "ValidationError" in line.text and detail else line.text
+        self._last.append(line)
+        if not line.quiet and not line.quoted:
+            self._errors.append(line)
+            self._look(line, raised)
+
+    def waits(self, number: int) -> bool:
+        """Whether quiet lines matter at this place: somebody raised not long ago, and may turn out to have lived on."""
+        return self._tracebacks.waiting and number - self._raised_at < _WAITING_LINES
+
+    def _look(self, line: LogLine, raised: bool) -> None:
+        for sign in signs(line.text, self._engine):
+            key = (sign.failure.id, sign.cause)
+            if key not in self._seen and len(self._seen) < _MOST_KINDS:
+                self._seen[key] = _Seen(sign, line, raised)
+
+    def _forget(self, process: str) -> None:
+        """What an exception showed that its process has outlived."""
+        outlived = [key for key, seen in self._seen.items() if seen.raised and seen.line.process == process]
+        for key in outlived:
+            del self._seen[key]
+
+    def report(self, exit_code: int | None) -> Report:
+        """exit_code: the engine's exit status, or minus the signal; None where that is not known."""
+        # a server that fails by itself ends its engine core by SIGTERM first, and prints its own traceback last
+        failed = exit_code is not None and 0 < exit_code < 128
+        told = self._tracebacks.told_to_stop
+        stop = None if failed else told
+        root = self._tracebacks.first(before=stop)
+        found = self._best(root, stop) or self._ended(exit_code, root, stopped=told is not None)
+        return Report(found, root.lines if root else tuple(self._errors), tuple(self._last))
+
+    def _best(self, root: Raised | None, stop: int | None) -> Diagnosis | None:
+        """The surest sign; of two, the one of what failed first; else the earlier: causes stand above consequences."""
+        of_root = {line.number for line in root.lines} if root else set()
+        every = [each for each in self._seen.values() if stop is None or each.line.number < stop]
+        every += [_Seen(sign, root.lines[-1], True) for sign in signs(root.text, self._engine)] if root else []
+        # a sign with more than one cause says nothing of an exception that does not show it
+        told = [
+            each for each in every if each.sign.sure is not Sure.POSSIBLE or not root or each.line.number in of_root
+        ]
+        if not told:
+            return None
+        best = min(told, key=lambda each: (_WEIGHT[each.sign.sure], each.line.number not in of_root, each.line.number))
+        sign = best.sign
+        return Diagnosis(
+            sign.failure.id,
+            sign.cause,
+            sign.remedy,
+            sign.sure,
+            (best.line,),
+            sign.edits,
+            sign.failure.never,
+            sign.failure.source,
+        )
+
+    def _ended(self, exit_code: int | None, root: Raised | None, *, stopped: bool) -> Diagnosis | None:
+        if root is not None:
+            return None
+        found = ending(exit_code, stopped=stopped)
+        return _of_ending(found, tuple(self._last)) if found is not None else None
 
 
-def _signal(lines: Sequence[_Line], exit_code: int | None) -> Finding | None:
-    signal = _signal_of(exit_code)
-    if signal == _SIGKILL:
+_WAITING_LINES = 20_000
+
+
+def _of_ending(end: Ending, last: tuple[LogLine, ...]) -> Diagnosis:
+    return Diagnosis(end.id, end.cause, end.remedy, end.sure, last)
+
+
+def read_log(lines: Iterable[str], engine: str = "") -> Reading:
+    reading = Reading(engine)
+    for number, line in enumerate(lines, 1):
+        reading.feed(line, number)
+    return reading
+
+
+# --- as a finding, for a deployment of our own ----------------------------------------------------------------------
+
+
+def root_cause(log_lines: Sequence[str], exit_code: int | None, engine: str = "") -> Finding:
+    """The cause of an engine's end. exit_code: its exit status, or minus the signal; None where that is unknown."""
+    return as_finding(read_log(log_lines, engine).report(exit_code), exit_code)
+
+
+def as_finding(report: Report, exit_code: int | None) -> Finding:
+    found = report.diagnosis
+    if found is not None:
+        severity = Severity.WARN if found.id == "told-to-stop" else Severity.BLOCK
+        seen = _texts(found.lines) or "the log is empty"
+        return Finding(f"engine.{found.id}", severity, _SUBJECT, found.cause, seen, in_settings(found))
+    if report.root:
         return Finding(
-            code="engine.killed",
+            code="engine.exception",
             severity=Severity.BLOCK,
             subject=_SUBJECT,
-            what="the engine was killed by signal 9 and its log names no error: most often the kernel did it for want "
-            "of memory, but anybody allowed to may have",
-            seen=_last(lines),
-            do="dmesg | grep -i 'killed process' tells; holddown node shows what memory is free",
+            what="the engine ended with an exception that holddown has no explanation for",
+            seen=_shorten(report.root[-1].text.strip()),
+            do="holddown logs NAME has the traceback above that line",
         )
-    if signal in _SIGNALS:
-        return Finding(
-            code=f"engine.signal-{signal}",
-            severity=Severity.BLOCK,
-            subject=_SUBJECT,
-            what=f"the engine ended by signal {signal}, {_SIGNALS[signal]}",
-            seen=_last(lines),
-            do="dmesg may say more; try another engine version or --set enforce-eager=true",
-        )
-    return None
-
-
-def _signal_of(exit_code: int | None) -> int | None:
-    """A shell between us and the engine reports signal n as status 128 + n."""
-    if exit_code is None:
-        return None
-    if exit_code < 0:
-        return -exit_code
-    return exit_code - 128 if 128 < exit_code < 160 else None
-
-
-def _told_to_stop(lines: Sequence[_Line], exit_code: int | None) -> Finding | None:
-    told = next((line.text for line in lines if _TOLD_TO_STOP.search(line.text)), None)
-    if told is None and _signal_of(exit_code) != _SIGTERM:
-        return None
-    return Finding(
-        code="engine.told-to-stop",
-        severity=Severity.WARN,
-        subject=_SUBJECT,
-        what="the engine was told from outside to stop (SIGTERM or SIGINT); its log names no error before that",
-        seen=told or "ended by signal 15",
-        do="holddown up starts it again",
-    )
-
-
-def _no_reason(lines: Sequence[_Line], exit_code: int | None) -> Finding:
     how = "in a way that is not known" if exit_code is None else f"with status {exit_code}"
     return Finding(
         code="engine.no-reason-found",
         severity=Severity.BLOCK,
         subject=_SUBJECT,
         what=f"the engine ended {how}, and holddown finds no reason in its log",
-        seen=_last(lines),
+        seen=_texts(report.last) or "the log is empty",
         do="holddown logs NAME",
     )
 
 
-def _last(lines: Sequence[_Line]) -> str:
-    """The end of the log, for a reader who may see more in it."""
-    written = [text for line in lines if (text := line.text.strip()) and not _ACCESS.match(text)]
-    return _shorten(" | ".join(written[-_LAST_LINES:])) if written else "the log is empty"
+def in_settings(diagnosis: Diagnosis) -> str:
+    """The remedy for a deployment of ours."""
+    edits = " ".join(f"--set {name}={value}" for name, value in diagnosis.edits)
+    return "; ".join(filter(None, (f"holddown up ... {edits}" if edits else "", diagnosis.remedy)))
+
+
+def _texts(lines: Sequence[LogLine]) -> str:
+    return _shorten(" | ".join(line.text.strip() for line in lines))
 
 
 def _shorten(text: str) -> str:
