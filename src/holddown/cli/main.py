@@ -21,6 +21,7 @@ VERBS = {
     "status": "How one deployment is, or all that are up.",
     "list": "Every deployment on record.",
     "logs": "The engine's log.",
+    "diagnose": "Why an engine failed, from its log.",
     "down": "Stop a deployment.",
     "explain": "Why a deployment runs as it does, flag by flag.",
     "clean": "What dead engines left behind, and removing it.",

@@ -40,12 +40,17 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """diagnosis: None where nothing that is known fits. root: the lines of what failed first, empty where no line tells
-    of a failure. last: of the log, for a reader who may see more in them."""
+    """diagnosis: None where nothing that is known fits. root: the lines of what failed first; without an exception the
+    last that are no information; empty where there is none. last: of the log, for a reader who may see more in them."""
 
     diagnosis: Diagnosis | None
     root: tuple[LogLine, ...]
     last: tuple[LogLine, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Nothing in it tells of a failure."""
+        return not self.root and (self.diagnosis is None or self.diagnosis.id == "told-to-stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,8 @@ class Reading:
         self._last: deque[LogLine] = deque(maxlen=_LAST_LINES)
         self._raised_at = 0
 
-    def feed(self, raw: str, number: int) -> None:
+    def feed(self, raw: str, number: int) -> bool:
+        """Whether the line is of a kind that is no evidence."""
         line = log_line(raw, number)
         outlived, raised = self._tracebacks.feed(line)
         if outlived:
@@ -77,15 +83,29 @@ class Reading:
         if raised:
             self._raised_at = number
         if not line.text.strip() or line.access:
-            return
+            return True
         self._last.append(line)
-        if not line.quiet and not line.quoted:
-            self._errors.append(line)
-            self._look(line, raised)
+        if line.quiet or line.quoted:
+            return True
+        self._errors.append(line)
+        self._look(line, raised)
+        return False
 
     def waits(self, number: int) -> bool:
         """Whether quiet lines matter at this place: somebody raised not long ago, and may turn out to have lived on."""
         return self._tracebacks.waiting and number - self._raised_at < _WAITING_LINES
+
+    def end(self, raws: Sequence[str], number: int) -> None:
+        """The last lines of the log, which were perhaps passed over. number: of the first of them."""
+        lines = [log_line(raw, number + at) for at, raw in enumerate(raws)]
+        self._last.extend(each for each in lines if each.text.strip() and not each.access)
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """The failures that it shows and nobody outlived, in the order of their lines."""
+        return tuple(
+            dict.fromkeys(key[0] for key, _ in sorted(self._seen.items(), key=lambda each: each[1].line.number))
+        )
 
     def _look(self, line: LogLine, raised: bool) -> None:
         for sign in signs(line.text, self._engine):

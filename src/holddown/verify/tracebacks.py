@@ -8,7 +8,7 @@ from holddown.tables.load import consequences
 from holddown.verify.log_line import LogLine
 
 _BEGIN = "Traceback (most recent call last):"
-_EXCEPTION = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Timeout|Died|Exhausted|Warning)\b(?:: .*)?$")
+_EXCEPTION = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Timeout|Died|Exhausted)\b(?:: .*)?$")
 _TOLD_TO_STOP = re.compile(r"trigger received signal=SIG(?:TERM|INT)")
 # a shutdown goes on writing, and is no life
 _LAST_WORDS = re.compile(
