@@ -31,7 +31,7 @@ class Request:
     """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
     is meant. trust_remote_code: the checkpoint's own Python code may run, from now on. despite: codes of findings that
     are to forbid nothing, for builds that can more than their source tells. ask_engine: its own selectors, before it is
-    launched; None: where that makes sense."""
+    launched; None: where that makes sense. after: the start that failed before this one."""
 
     path: str
     name: str
@@ -44,6 +44,7 @@ class Request:
     trust_remote_code: bool = False
     despite: tuple[str, ...] = ()
     ask_engine: bool | None = None
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from holddown.remember import record
 from holddown.remember.calibrate import comparisons
 from holddown.remember.record import Birth, PhaseTime, Status
 from holddown.verify import expect
-from holddown.verify.diagnose import root_cause
+from holddown.verify.diagnose import as_finding, read_log
 from holddown.verify.verdict import Outcome, Verdict
 
 _UNSEEN_S = 1.0
@@ -356,8 +356,10 @@ class _Supervisor:
 
     def _diagnose(self, exit_code: int | None) -> None:
         self._settle_log()
-        cause = self.chronicle.addressed(root_cause(self._doors.log.tail(_DIAGNOSED_LINES), exit_code))
-        self.chronicle.change(replace(self._status, cause=cause))
+        report = read_log(self._doors.log.tail(_DIAGNOSED_LINES), self.birth.engine.kind).report(exit_code)
+        cause = self.chronicle.addressed(as_finding(report, exit_code))
+        edits = report.diagnosis.edits if report.diagnosis else ()
+        self.chronicle.change(replace(self._status, cause=cause, edits=edits))
         self.chronicle.add(record.Noted(cause))
 
     def _settle_log(self) -> None:

@@ -56,6 +56,7 @@ def launch(
         run_dir=place.run_dir,
         log_path=place.log_path,
         gpus_by_user=request.wishes.gpus is not None,
+        after=request.after,
     )
     there = doors.store.create(birth, Status(State.STARTING, since=now))
     if there is None:

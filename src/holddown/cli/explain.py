@@ -7,6 +7,7 @@ from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, findings_text, json_option
 from holddown.cli.views import status_text
 from holddown.explain.plan_text import plan_text, setting_lines
+from holddown.explain.starts import starts_of, starts_text
 
 
 @click.command(name="explain")
@@ -21,6 +22,7 @@ def command(name: str, flag: str | None, as_json: bool) -> None:
     if flag is None:
         parts = [
             status_text(deployment, doors.clock.now()),
+            starts_text(starts_of(deployment, doors.store.get)),
             plan_text(plan, deployment.birth.spec),
             findings_text(plan.findings),
         ]

@@ -3,9 +3,10 @@
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from holddown.explain.plan_text import no_plan_text, plan_text
 from holddown.facts.workload import Workload
 from holddown.launch.lifecycle import State
 from holddown.plan.plan import NoPlan
-from holddown.plan.wishes import Wishes
+from holddown.plan.wishes import Edit, Wishes
 from holddown.remember.estimate import start_seconds
 from holddown.remember.record import Deployment
+from holddown.remember.retry import Refused, next_edits
 from holddown.tables.load import engine_tables
 from holddown.verify.expect import CHECK_NAMES
 
@@ -57,6 +59,10 @@ _SETTLED = frozenset({State.RELEASED, State.STOPPED, State.FAILED})
 @workload_options
 @click.option("--replace", is_flag=True, help="Stop the deployment that is up under this name first.")
 @click.option("--detach/--no-detach", default=True, help="Whether Ctrl-C leaves it coming up, or stops it.")
+@click.option(
+    "--retry/--no-retry", default=True, help="Whether a start that fails of a known cause is mended and tried."
+)
+@click.option("--retry-user-settings", is_flag=True, help="Mend also what you --set.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and the exact command, and start nothing.")
 @json_option
 @click.pass_context
@@ -71,7 +77,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     doors = attended()
     preparing.check_words(request)
     if not words.dry_run:
-        _make_way(ctx, request, doors, replace=words.replace)
+        _make_way(ctx, request, doors, stop=words.replace)
     prepared = preparing.prepare(request, wiring.written_folders(), wiring.prepare_doors(doors, progress))
     if isinstance(prepared, NoPlan):
         answer(prepared, no_plan_text(prepared), as_json=as_json)
@@ -85,7 +91,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if prepared.blocked:
         answer(prepared, "not started", as_json=as_json)
         ctx.exit(1)
-    deployment = _launch_and_watch(prepared, request, doors, detach=words.detach)
+    deployment = _come_up(prepared, request, words, doors)
     answer(deployment, released_text(deployment), as_json=as_json)
     ctx.exit(_exit_code(deployment))
 
@@ -110,6 +116,8 @@ class _Words:
     workload: Workload
     replace: bool
     detach: bool
+    retry: bool
+    retry_user_settings: bool
     dry_run: bool
     as_json: bool
 
@@ -179,7 +187,7 @@ def _key_file(path: str | None) -> str:
     return str(file)
 
 
-def _make_way(ctx: click.Context, request: Request, doors: launching.Doors, *, replace: bool) -> None:
+def _make_way(ctx: click.Context, request: Request, doors: launching.Doors, *, stop: bool) -> None:
     """The one that is up under this name is stopped before the plan is made: its port and GPUs are free then.
 
     Nothing is stopped for a checkpoint that cannot be served. Raises: UsageError when there is one and it is not to be
@@ -188,7 +196,7 @@ def _make_way(ctx: click.Context, request: Request, doors: launching.Doors, *, r
     there = doors.store.latest(request.name)
     if there is None or there.status.state.over or there.birth.name != request.name:
         return
-    if not replace:
+    if not stop:
         raise _taken(there)
     faults = blocking(wiring.checkpoints().inspect(request.path).findings)
     if faults:
@@ -207,6 +215,42 @@ def _taken(there: Deployment) -> UsageError:
         seen=f"id {there.birth.id}, {there.birth.spec.base_url}",
         do=f"holddown down {name}    or --replace, or another --name",
     )
+
+
+def _come_up(prepared: Prepared, request: Request, words: _Words, doors: launching.Doors) -> Deployment:
+    """Starts it; and again with what its failure teaches, where that may be changed. Each start has a record."""
+    while True:
+        deployment = _launch_and_watch(prepared, request, doors, detach=words.detach)
+        if deployment.status.state is not State.FAILED or not words.retry:
+            return deployment
+        edits = _learned(deployment, request, words)
+        if not edits:
+            return deployment
+        said = " ".join(f"--set {each.name}={each.value}" for each in edits)
+        progress(f"{deployment.birth.name} ({deployment.birth.id}) failed: {edits[0].because}")
+        progress(f"trying again with {said}")
+        request = replace(request, wishes=request.wishes.edited(edits), after=deployment.birth.id)
+        again = preparing.prepare(request, wiring.written_folders(), wiring.prepare_doors(doors, progress))
+        if isinstance(again, NoPlan) or again.blocked:
+            progress(no_plan_text(again) if isinstance(again, NoPlan) else findings_text(again.blocked))
+            return deployment
+        prepared = again
+
+
+def _learned(deployment: Deployment, request: Request, words: _Words) -> tuple[Edit, ...]:
+    """None where nothing may be changed; why is said, and what the user set is asked for where somebody can answer."""
+    tried = request.wishes.edits
+    found = next_edits(deployment, tried, consent=words.retry_user_settings)
+    if isinstance(found, Refused) and found.by_user and not words.as_json and sys.stdin.isatty():
+        edits = " ".join(f"{name}={value}" for name, value in deployment.status.edits)
+        if click.confirm(f"{deployment.status.cause.what if deployment.status.cause else ''}\n{edits}?", err=True):
+            found = next_edits(deployment, tried, consent=True)
+    if not isinstance(found, Refused):
+        return found
+    if found.why:
+        more = "; --retry-user-settings lets it" if found.by_user else ""
+        progress(f"not tried again: {found.why}{more}")
+    return ()
 
 
 def _launch_and_watch(prepared: Prepared, request: Request, doors: launching.Doors, *, detach: bool) -> Deployment:

@@ -10,7 +10,7 @@ from holddown.plan.contradictions import contradiction
 from holddown.plan.fit import Fit
 from holddown.plan.parallelism import SIZE_SETTINGS
 from holddown.plan.plan import Setting
-from holddown.plan.wishes import Candidate, Wishes, number_in
+from holddown.plan.wishes import Candidate, Edit, Wishes, number_in
 from holddown.tables.load import speed_table
 
 _SEARCHED_AROUND = frozenset({*SIZE_SETTINGS, "max-model-len", "max-num-seqs", "gpu-memory-utilization"})
@@ -25,11 +25,17 @@ def with_wishes(ours: Sequence[Setting], wishes: Wishes, decisive: frozenset[str
 
     decisive: names whose value decides the fit, so that ours was worked out around the user's.
     """
-    wished = dict(wishes.settings)
-    replaced = [_user(name, wished[name], setting, decisive) for setting in ours if (name := setting.name) in wished]
+    wished, taught = dict(wishes.settings), {each.name: each for each in wishes.edits}
+
+    def theirs(name: str, instead: Setting | None) -> Setting:
+        if name in taught:
+            return _taught(taught[name], instead)
+        return _user(name, wished[name], instead, decisive)
+
+    replaced = [theirs(setting.name, setting) for setting in ours if setting.name in wished]
     by_name = {setting.name: setting for setting in replaced}
     known = {setting.name for setting in ours}
-    extra = [_user(name, value, None, decisive) for name, value in wished.items() if name not in known]
+    extra = [theirs(name, None) for name in wished if name not in known]
     return (*(by_name.get(setting.name, setting) for setting in ours), *extra)
 
 
@@ -47,6 +53,12 @@ def _user(name: str, value: str, instead: Setting | None, decisive: frozenset[st
     decides = name in decisive
     alternative = f"{instead.value}: {instead.because}" if instead and not decides else ""
     return Setting(name, value, "you set it", Source(SourceKind.USER, f"--set {name}={value}"), alternative)
+
+
+def _taught(edit: Edit, instead: Setting | None) -> Setting:
+    """By a start that failed; what it was stays in sight."""
+    source = Source(SourceKind.MEASURED, edit.where)
+    return Setting(edit.name, edit.value, edit.because, source, f"as it was: {instead.value}" if instead else "")
 
 
 def _ours(model: ModelFacts, candidate: Candidate, fit: Fit, wishes: Wishes) -> list[Setting]:

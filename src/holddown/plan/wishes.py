@@ -1,7 +1,7 @@
 """What the user asked for, and the builds it can be asked of."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.workload import CHAT, Workload
@@ -17,12 +17,22 @@ class Consent:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A setting that a start which failed has taught. because: what it failed of. where: which start that was."""
+
+    name: str
+    value: str
+    because: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wishes:
     """served_model_name: what clients will call it. engine: `NAME` or `NAME@VERSION`, empty for any.
 
     gpus: indices the user named, None for any that is free. settings: `--set`, in order, names without dashes.
     workload: what will be asked of it; decides between plans that fit. any_architecture: plan also for a build that
-    has no code for the model, and say so.
+    has no code for the model, and say so. edits: whose values stand in settings too.
     """
 
     served_model_name: str
@@ -32,6 +42,12 @@ class Wishes:
     workload: Workload = CHAT
     consent: Consent = Consent()
     any_architecture: bool = False
+    edits: tuple[Edit, ...] = ()
+
+    def edited(self, edits: tuple[Edit, ...]) -> "Wishes":
+        """With these too: the last word on a setting counts."""
+        values = tuple((each.name, each.value) for each in edits)
+        return replace(self, settings=(*self.settings, *values), edits=(*self.edits, *edits))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ class Birth:
 
     id: eight hex digits, part of its folders' names. environment: what the engine inherited, secrets redacted.
     run_dir: its private TMPDIR and working directory. log_path: the engine's log. skip_checks: as the user named them.
-    gpus_by_user: named with --gpus, so that others' claims on them do not count.
+    gpus_by_user: named with --gpus, so that others' claims on them do not count. after: id of the start that failed
+    before this one and taught it something; empty for none.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Birth:
     run_dir: str
     log_path: str
     gpus_by_user: bool = False
+    after: str = ""
 
     @property
     def up_again(self) -> str:
@@ -85,7 +87,8 @@ class Comparison:
 class Status:
     """How a deployment is now. cause: why it failed, where it did. adopted: its supervisor is not the one that
     started it. stop_asked: a person asked for the stop. segments: its shared memory, so that who takes it over knows
-    what to remove. report: what the engine itself says that it resolved; None where it says nothing."""
+    what to remove. report: what the engine itself says that it resolved; None where it says nothing. edits: settings
+    with which it would not have failed so."""
 
     state: State
     since: float
@@ -103,6 +106,7 @@ class Status:
     stop_asked: bool = False
     segments: tuple[ShmSegment, ...] = ()
     report: EngineReport | None = None
+    edits: tuple[tuple[str, str], ...] = ()
 
     @property
     def unverified(self) -> tuple[str, ...]:

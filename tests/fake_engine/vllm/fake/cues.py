@@ -21,7 +21,8 @@ SHARES = {"config": 0.1, "weights": 0.5, "compile": 0.15, "profile": 0.1, "kv-ca
 
 @dataclass(frozen=True, slots=True)
 class Cues:
-    """crash_after: requests answered before the engine dies, or None. die_after_ready: seconds, or None."""
+    """crash_after: requests answered before the engine dies, or None. die_after_ready: seconds, or None. room_tokens:
+    of the KV cache, which a longer context does not fit; 0 for any."""
 
     load_seconds: float
     shards: int
@@ -36,6 +37,7 @@ class Cues:
     log_flood_bytes: int
     token_seconds: float
     owner: str
+    room_tokens: int
 
 
 def read() -> Cues:
@@ -70,4 +72,5 @@ def read() -> Cues:
         log_flood_bytes=int(env("FAKE_LOG_FLOOD", "0")),
         token_seconds=float(env("FAKE_TOKEN_SECONDS", "0.001")),
         owner=env("FAKE_OWNER", ""),
+        room_tokens=int(env("FAKE_ROOM_TOKENS", "0")),
     )

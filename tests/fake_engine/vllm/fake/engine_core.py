@@ -67,8 +67,10 @@ class Core:
             raise SystemExit(0)
         if what:
             raise EngineFailed(f"RuntimeError: {what}")
+        length, room = int(str(self.args["max_model_len"])), self.cues.room_tokens
+        if phase == "kv-cache" and 0 < room < length:
+            raise EngineFailed(_CRASHES[phase].format(length=length, fits=room))
         if self.cues.crash_at == phase:
-            length = int(str(self.args["max_model_len"]))
             message = self.cues.crash_message or _CRASHES[phase].format(length=length, fits=max(length // 8, 16))
             raise EngineFailed(message)
 

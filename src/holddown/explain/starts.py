@@ -1,0 +1,27 @@
+"""The starts that led to a deployment: what each failed of, and what the next did otherwise."""
+
+from collections.abc import Callable, Sequence
+
+from holddown.explain.drawing import wrapped
+from holddown.remember.record import Deployment
+
+
+def starts_of(deployment: Deployment, get: Callable[[str], Deployment | None]) -> tuple[Deployment, ...]:
+    """The first one first, this one last; those that are on record no more are left out. get: by id."""
+    found = [deployment]
+    while found[-1].birth.after and (before := get(found[-1].birth.after)) is not None:
+        found.append(before)
+    return tuple(reversed(found))
+
+
+def starts_text(starts: Sequence[Deployment]) -> str:
+    """Empty for a single one."""
+    if len(starts) < 2:
+        return ""
+    lines: list[str] = ["starts"]
+    for number, (each, after) in enumerate(zip(starts, [*starts[1:], None], strict=True), 1):
+        edits = " ".join(f"{name}={value}" for name, value in each.status.edits) if after is not None else ""
+        cause = f": {each.status.cause.what}" if each.status.cause is not None else ""
+        said = f"{each.label}{cause}" + (f"; then {edits}" if edits else "")
+        lines += wrapped(f"  start {number} ({each.birth.id}) ", said, hang=10)
+    return "\n".join(lines)
