@@ -15,6 +15,7 @@ from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
+from holddown.remember.switching import Switching
 from holddown.remember.trust import TrustedCode
 
 LOG_BYTES = 160 * 1024**2
@@ -111,6 +112,9 @@ class Client(Protocol):
     def healthy(self) -> bool:
         """GET /health answered 200."""
 
+    def gauge(self, metric: str) -> float | None:
+        """A metric's value, summed over its labels; None where the endpoint does not tell it."""
+
     def ask(self, ask: Ask) -> Reply: ...
 
     def stream(self, ask: Ask) -> Reply:
@@ -192,6 +196,13 @@ class Store(Protocol):
     def entries(self, deployment_id: str, after: int = 0) -> tuple[Entry, ...]: ...
 
     def trust(self, code: TrustedCode) -> None: ...
+
+    def put_switching(self, switching: Switching) -> None:
+        """In place of what was on record of the same `before`."""
+
+    def end_switching(self, before: str) -> None: ...
+
+    def switchings(self) -> tuple[Switching, ...]: ...
 
     def trusted(self) -> tuple[TrustedCode, ...]:
         """Newest first."""

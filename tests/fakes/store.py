@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from holddown.base.errors import StoreError
 from holddown.remember.record import Birth, Deployment, Entry, Happening, StateChanged, Status, in_the_way
+from holddown.remember.switching import Switching
 from holddown.remember.trust import TrustedCode
 
 
@@ -17,6 +18,7 @@ class FakeStore:
     written: list[Status] = field(default_factory=list)
     broken: bool = False
     trusts: list[TrustedCode] = field(default_factory=list)
+    going_on: dict[str, Switching] = field(default_factory=dict)
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
         for there in self.all(active_only=True):
@@ -47,6 +49,15 @@ class FakeStore:
 
     def entries(self, deployment_id: str, after: int = 0) -> tuple[Entry, ...]:
         return tuple(entry for owner, entry in self.happened if owner == deployment_id and entry.seq > after)
+
+    def put_switching(self, switching: Switching) -> None:
+        self.going_on[switching.before] = switching
+
+    def end_switching(self, before: str) -> None:
+        self.going_on.pop(before, None)
+
+    def switchings(self) -> tuple[Switching, ...]:
+        return tuple(self.going_on.values())
 
     def trust(self, code: TrustedCode) -> None:
         self.trusts.insert(0, code)

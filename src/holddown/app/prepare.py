@@ -8,15 +8,17 @@ from holddown import ports
 from holddown.app import plan as planning
 from holddown.base.errors import UsageError
 from holddown.base.finding import Finding, Severity, blocking
-from holddown.facts.machine import MachineFacts
+from holddown.facts.machine import MachineFacts, ProcessFacts
 from holddown.facts.model import ModelFacts
 from holddown.launch.engines import ADAPTERS
 from holddown.launch.environment import is_secret
+from holddown.launch.ownership import members
 from holddown.launch.reporter import with_reporter
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
 from holddown.plan.site import Site
+from holddown.plan.vacated import vacated
 from holddown.plan.wishes import Candidate, Consent, Wishes
 from holddown.remember.calibrate import calibrations
 from holddown.remember.record import Deployment, gpu_claims
@@ -31,7 +33,8 @@ class Request:
     """What `up` was asked for. port None: the first free one from 8000 on. insecure: no key beyond loopback
     is meant. trust_remote_code: the checkpoint's own Python code may run, from now on. despite: codes of findings that
     are to forbid nothing, for builds that can more than their source tells. ask_engine: its own selectors, before it is
-    launched; None: where that makes sense. after: the start that failed before this one."""
+    launched; None: where that makes sense. after: the start that failed before this one. in_place_of: id of a
+    deployment that will have made way by then: its port is this one's, unless another is named."""
 
     path: str
     name: str
@@ -45,6 +48,7 @@ class Request:
     despite: tuple[str, ...] = ()
     ask_engine: bool | None = None
     after: str = ""
+    in_place_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +82,52 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     check_words(request)
     doors.planning.say(f"inspecting {request.path}")
     inspection = doors.planning.checkpoints.inspect(request.path)
-    machine = doors.host.facts((inspection.model.path, *folders))
-    active = doors.store.all(active_only=True)
+    leaving = _leaving(request, doors)
+    gone = {each.pid for each in leaving.processes}
+    processes = tuple(each for each in doors.host.processes() if each.pid not in gone)
+    machine = vacated(doors.host.facts((inspection.model.path, *folders)), leaving.processes)
+    active = [each for each in doors.store.all(active_only=True) if each.birth.id != request.in_place_of]
     site = Site(machine, gpu_claims(active), calibrations=calibrations(doors.store.all()))
     wishes = replace(request.wishes, consent=_consent(request, inspection.model, doors.store))
     planned = planning.plan_of(inspection, site, wishes, doors.planning, ask=request.ask_engine)
     if isinstance(planned, NoPlan):
         return planned
     port_holder = _port_holders(request.host, active, doors.host)
-    port, moved = _port(request, port_holder)
+    port, moved = (leaving.port, ()) if leaving.port and request.port is None else _port(request, port_holder)
     ground = Ground(
         machine=machine,
         engine=planned.candidate.facts,
         host=request.host,
         port=port,
-        port_holder=port_holder(port),
+        port_holder=None if leaving.processes and port == leaving.port else port_holder(port),
         log_disk=doors.host.disk(folders[0]),
         log_bytes=ports.LOG_BYTES,
         model_findings=inspection.findings,
         gpu_claims=site.claims,
         gpus_by_user=request.wishes.gpus is not None,
-        processes=doors.host.processes(),
+        processes=processes,
     )
     plan = planned.plan
     findings = tuple(_allowed(each, request) for each in (*plan.findings, *preflight(plan, ground), *moved))
     spec = planned.command(Binding(request.host, port, request.api_key_file))
     spec = with_reporter(spec, plan.engine_kind, doors.reporter)
     return Prepared(inspection.model, machine, planned.candidate, replace(plan, findings=findings), spec, findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """What will not be there any more. port: 0 for none."""
+
+    processes: tuple[ProcessFacts, ...] = ()
+    port: int = 0
+
+
+def _leaving(request: Request, doors: Doors) -> _Leaving:
+    there = doors.store.get(request.in_place_of) if request.in_place_of else None
+    if there is None or there.status.state.over or there.status.engine is None:
+        return _Leaving(port=there.birth.spec.port if there is not None else 0)
+    own = members(doors.host.processes(), there.status.engine, there.birth.run_dir)
+    return _Leaving(own, there.birth.spec.port)
 
 
 def _allowed(finding: Finding, request: Request) -> Finding:

@@ -6,6 +6,7 @@ Source: https://platform.openai.com/docs/api-reference for both completions endp
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,6 +68,16 @@ class HttpClient:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError):
             return False
         return response.status_code == httpx.codes.OK
+
+    def gauge(self, metric: str) -> float | None:
+        """GET /metrics in Prometheus' text form, where a line is `name{labels} value`."""
+        try:
+            response = self._http.get(f"{self._base_url}/metrics", headers=self._headers(), timeout=_HEALTH_SECONDS)
+            lines = response.text.splitlines() if response.status_code == httpx.codes.OK else []
+            values = [float(line.split()[-1]) for line in lines if re.match(rf"{re.escape(metric)}[{{ ]", line)]
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+            return None
+        return sum(values) if values else None
 
     def ask(self, ask: Ask) -> Reply:
         """One whole answer."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from holddown.base.codec import dumps, loads
 from holddown.base.errors import StoreError
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status, in_the_way
+from holddown.remember.switching import Switching
 from holddown.remember.trust import TrustedCode
 
 # Numbered by their place; one that was released is never edited, only followed by another.
@@ -39,6 +40,9 @@ MIGRATIONS = (
     UPDATE deployment
     SET birth = json_set(birth, '$.plan.budget.runtime_bytes', json_extract(birth, '$.plan.budget.other_bytes'))
     WHERE json_extract(birth, '$.plan.budget.other_bytes') IS NOT NULL;
+    """,
+    """
+    CREATE TABLE switching (before TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
     """,
 )
 
@@ -155,6 +159,20 @@ class SqliteStore:
         with self._translated("cannot be read"):
             rows = self._db.execute("SELECT body FROM trusted_code ORDER BY seq DESC").fetchall()
             return tuple(loads(TrustedCode, body) for (body,) in rows)
+
+    def put_switching(self, switching: Switching) -> None:
+        with self._transaction():
+            row = (switching.before, dumps(switching))
+            self._db.execute("INSERT OR REPLACE INTO switching VALUES (?, ?)", row)
+
+    def end_switching(self, before: str) -> None:
+        with self._transaction():
+            self._db.execute("DELETE FROM switching WHERE before = ?", (before,))
+
+    def switchings(self) -> tuple[Switching, ...]:
+        with self._translated("cannot be read"):
+            rows = self._db.execute("SELECT body FROM switching").fetchall()
+            return tuple(loads(Switching, body) for (body,) in rows)
 
     def _one(self, query: str, value: str) -> Deployment | None:
         with self._translated("cannot be read"):

@@ -144,6 +144,7 @@ class EngineTable:
     shared_memory: its processes talk to each other through /dev/shm. key_variable: by which it would take an API key
     that stands in the shell that starts it, empty where there is none. shorter_source: that it starts although the KV
     cache does not hold one sequence of the whole context, and takes shorter requests; empty where it ends.
+    running_metric: how many requests it computes now.
     """
 
     kind: str
@@ -167,6 +168,7 @@ class EngineTable:
     shared_memory: bool = True
     key_variable: str = ""
     shorter_source: str = ""
+    running_metric: str = ""
 
 
 @dataclass(frozen=True, slots=True)
