@@ -49,9 +49,9 @@ def test_no_environment_file_is_named_without_need() -> None:
 
 def test_what_systemd_would_read_otherwise_is_escaped() -> None:
     """Blanks, quotes, its %-specifiers everywhere, and in commands its $-variables."""
-    odd = replace(SERVICE, program=('/my "e"/$x/100%/python',), environment=(("PATH", "/a b:$x:5%"),))
+    odd = replace(SERVICE, program=("/my e/$x/100%/python", 'a "$b" \\c'), environment=(("PATH", "/a b:$x:5%"),))
     text = unit_text(odd)
-    assert values(text, "ExecStart") == ['"/my \\"e\\"/$$x/100%%/python" service run 0123abcd']
+    assert values(text, "ExecStart") == ['"/my e/$x/100%%/python" "a \\"$$b\\" \\\\c" service run 0123abcd']
     assert values(text, "Environment") == ['"PATH=/a b:$x:5%%"']
 
 

@@ -93,8 +93,8 @@ def _unit(service: Service) -> Iterator[str]:
         yield f"RequiresMountsFor={' '.join(map(_quoted, service.needs))}"
     else:
         yield "# no order: a user's manager does not see the system's units, and starts after them"
-    yield f"# after {_FAILURES} failed starts it stays down until you start it; the interval is long enough for slow"
-    yield "# loads of this checkpoint, or slow failures would never be counted together"
+    yield f"# after {_FAILURES} failed starts it stays down, until `systemctl reset-failed` and a start by hand; the"
+    yield "# interval is long enough for slow loads of this checkpoint, or slow failures would not be counted together"
     yield f"StartLimitIntervalSec={max(_BREAKER_S, _seconds(_FAILURES * quiet_s))}"
     yield f"StartLimitBurst={_FAILURES}"
 
@@ -172,8 +172,9 @@ def _carries(name: str, value: str) -> bool:
 
 
 def _command(service: Service, verb: str) -> str:
-    words = (*service.program, "service", verb, service.id)
-    return " ".join(_quoted(word).replace("$", "$$") for word in words)
+    program, *words = (*service.program, "service", verb, service.id)
+    # no variable is looked for in the first word, and $$ would stay two there
+    return " ".join([_quoted(program), *(_quoted(word).replace("$", "$$") for word in words)])
 
 
 def _quoted(word: str) -> str:
