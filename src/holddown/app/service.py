@@ -26,8 +26,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """path and text of the unit. written: it stands there now. enabled: it is started with the machine, or with the
-    user's manager. replaced: another unit of ours stood there. until_logout: it ends with the user's last session."""
+    """path and text of the unit. written: it stands there now and is enabled. replaced: another unit of ours stood there. until_logout: it ends with the user's last session."""
 
     name: str
     unit: str
@@ -35,7 +34,6 @@ class Installed:
     text: str
     system: bool
     written: bool = False
-    enabled: bool = False
     replaced: bool = False
     until_logout: bool = False
     findings: tuple[Finding, ...] = ()
@@ -94,7 +92,6 @@ def install(wanted: Installed, manager: ports.ServiceManager) -> Installed:
     return replace(
         wanted,
         written=True,
-        enabled=True,
         replaced=there is not None and there != wanted.text,
         until_logout=not manager.outlives_logout(),
     )

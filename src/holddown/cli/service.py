@@ -74,7 +74,7 @@ def install(ctx: click.Context, name: str, system: bool, only_print: bool, as_js
 def remove(name: str, system: bool, as_json: bool) -> None:
     """Stop the service of NAME, and take its unit away. The record stays. A second time there is nothing to do."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise UsageError(f"{name!r} is no name of a deployment", code="usage.name", do="holddown list")
+        raise UsageError(f"{name!r} is no name for a deployment", code="usage.name", do="holddown list")
     removed = app.remove(name, wiring.service_manager(system=system))
     answer(removed, _removed_text(name, removed), as_json=as_json)
 

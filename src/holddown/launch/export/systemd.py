@@ -172,7 +172,7 @@ def _carries(name: str, value: str) -> bool:
 
 
 def _command(service: Service, verb: str) -> str:
-    program, *words = (*service.program, "service", verb, service.id)
+    program, *words = [*service.program, "service", verb, service.id]
     # no variable is looked for in the first word, and $$ would stay two there
     return " ".join([_quoted(program), *(_quoted(word).replace("$", "$$") for word in words)])
 
