@@ -26,7 +26,8 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """path and text of the unit. written: it stands there now and is enabled. replaced: another unit of ours stood there. until_logout: it ends with the user's last session."""
+    """path and text of the unit. written: it stands there now and is enabled.
+    replaced: another unit of ours stood there. until_logout: it ends with the user's last session."""
 
     name: str
     unit: str

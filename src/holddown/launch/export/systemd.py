@@ -172,9 +172,9 @@ def _carries(name: str, value: str) -> bool:
 
 
 def _command(service: Service, verb: str) -> str:
-    program, *words = [*service.program, "service", verb, service.id]
+    words = [_quoted(word) for word in (*service.program, "service", verb, service.id)]
     # no variable is looked for in the first word, and $$ would stay two there
-    return " ".join([_quoted(program), *(_quoted(word).replace("$", "$$") for word in words)])
+    return " ".join([words[0], *(word.replace("$", "$$") for word in words[1:])])
 
 
 def _quoted(word: str) -> str:
