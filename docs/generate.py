@@ -91,7 +91,7 @@ def _command_blocks(command: click.Command, path: str) -> Iterator[str]:
     yield f"## `{path}`"
     if isinstance(command, click.Group):
         yield _paragraphs(command.help or "")
-        for name, each in command.commands.items():
+        for name, each in ((name, each) for name, each in command.commands.items() if not each.hidden):
             yield from (block.replace("## ", "### ", 1) for block in _command_blocks(each, f"{path} {name}"))
         return
     arguments = [each for each in command.params if isinstance(each, click.Argument)]

@@ -170,6 +170,44 @@ class Signals(Protocol):
         """Sleeps, or gives the name of the signal that asked this supervisor to stop its engine."""
 
 
+class Notify(Protocol):
+    """The service manager that started this program."""
+
+    def tell(self, words: Sequence[str]) -> None:
+        """Assignments such as `READY=1`, all in one message. One that does not get through is nobody's failure."""
+
+
+class ServiceManager(Protocol):
+    """systemd: a user's own, or the system's."""
+
+    def runs(self) -> bool:
+        """Whether it can be asked from here: not in most containers, nor where the user has no session."""
+
+    def version(self) -> int:
+        """0 where no program of it is here."""
+
+    def path(self, unit: str) -> str:
+        """Where a unit of that name belongs."""
+
+    def read(self, unit: str) -> str | None:
+        """None where there is none. Raises: FactError."""
+
+    def write(self, unit: str, text: str) -> None:
+        """In place of what is there, whole. Raises: UsageError where this user may not."""
+
+    def delete(self, unit: str) -> None:
+        """Raises: UsageError where this user may not."""
+
+    def faults(self, unit: str, text: str) -> tuple[str, ...] | None:
+        """What `systemd-analyze verify` has against it; None where that program is not here."""
+
+    def ask(self, *words: str) -> None:
+        """`systemctl WORDS`. Raises: MachineError with what it said."""
+
+    def outlives_logout(self) -> bool:
+        """Whether its services run while this user has no session."""
+
+
 class Background(Protocol):
     """At most one long job beside the supervisor's loop."""
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holddown.app.lint import Doors as LintDoors
     from holddown.app.plan import Doors as PlanDoors
     from holddown.app.prepare import Doors as PrepareDoors
+    from holddown.app.serve import Doors as ServeDoors
+    from holddown.app.service import Ground as ServiceGround
     from holddown.app.supervise import Doors as SupervisorDoors
     from holddown.app.up import Doors as UpDoors
     from holddown.app.up import Place
@@ -245,7 +247,7 @@ def endpoint(birth: Birth) -> ports.Client:
     return client(birth.spec.base_url, keys[0] if keys else "")
 
 
-def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
+def supervisor_doors(birth: Birth, records: ports.Store, notify: ports.Notify | None = None) -> SupervisorDoors:
     """Makes this program the subreaper of what it starts, and takes over its stop signals."""
     from holddown.app.supervise import Doors as SupervisorDoors
 
@@ -262,6 +264,7 @@ def supervisor_doors(birth: Birth, records: ports.Store) -> SupervisorDoors:
         signals=signals,
         background=background(),
         clock=clock(),
+        notify=notify,
     )
 
 
@@ -277,6 +280,90 @@ def only_one(deployment_id: str) -> Iterator[bool]:
             yield False
             return
         yield True
+
+
+def notify() -> ports.Notify:
+    """What systemd gave this program to speak to it by, which nothing that is started from here inherits."""
+    from holddown.edges.notify import NotifySocket
+
+    return NotifySocket.inherited()
+
+
+def serve_doors(notify: ports.Notify, say: ports.Progress) -> ServeDoors:
+    from holddown.app.again import Again, again
+    from holddown.app.again import Doors as AgainDoors
+    from holddown.app.serve import Doors as ServeDoors
+
+    deployments = up_doors()
+    asked = AgainDoors(checkpoints(), engines(), engine_probe(), deployments.host, deployments.store, deployments.clock)
+
+    def once_more(before: Birth) -> Again:
+        place = new_place()
+        made = None
+        try:
+            made = again(before, place, os.environ.items(), written_folders(), asked)
+        finally:
+            if made is None or made.blocked:
+                Path(place.log_path).parent.rmdir()  # made for this one, and empty
+        return made
+
+    @contextmanager
+    def supervisor(birth: Birth) -> Iterator[SupervisorDoors | None]:
+        with only_one(birth.id) as first:
+            yield supervisor_doors(birth, deployments.store, notify) if first else None
+
+    return ServeDoors(
+        deployments=deployments,
+        again=once_more,
+        supervisor=supervisor,
+        signals=stop_signals,
+        notify=notify,
+        say=say,
+        boot_id=boot_id(),
+    )
+
+
+def service_manager(*, system: bool) -> ports.ServiceManager:
+    import platformdirs
+
+    from holddown.edges.systemd import Systemd
+
+    # Source: systemd.unit(5), Unit File Load Path
+    own = platformdirs.user_config_path() / "systemd" / "user"
+    return Systemd(Path("/etc/systemd/system") if system else own, None if system else _own_name())
+
+
+def service_ground(name: str, *, system: bool) -> ServiceGround:
+    import sys
+
+    import platformdirs
+
+    from holddown.app.service import Ground as ServiceGround
+
+    return ServiceGround(
+        program=(sys.executable, "-P", "-m", "holddown"),
+        user=_own_name() if system else "",
+        environment_file=str(platformdirs.user_config_path("holddown") / f"{name}.env"),
+        state_folder=str(paths().state),
+        mode_of=_mode,
+    )
+
+
+def _own_name() -> str:
+    """By the user database, not by a variable; the number where it has no name, which systemd takes as well."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_mode & 0o7777
+    except OSError:
+        return None
 
 
 def boot_id() -> str:

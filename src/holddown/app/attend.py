@@ -27,17 +27,21 @@ class SupervisorLog(Protocol):
 
 def attend(doors: Doors, boot_id: str, supervisor_log: SupervisorLog) -> Attended:
     """Marks what a reboot ended, and gives every unsupervised engine a new supervisor."""
-    findings: list[Finding] = []
+    findings = list(mark_rebooted(doors, boot_id))
     for deployment in doors.store.all(active_only=True):
-        if deployment.birth.boot_id != boot_id:
-            findings.append(_ended(deployment, doors, _by_reboot(deployment)))
-        elif deployment.status.supervisor is None:
+        if deployment.status.supervisor is None:
             # recorded, and its supervisor not yet on record: young, or the command died in between
             if doors.clock.now() - deployment.birth.created_at > _YOUNG_S:
                 findings.append(_ended(deployment, doors, _never_supervised(deployment)))
         elif not lives(deployment.status.supervisor, doors.host):
             findings.append(_adopted(deployment, doors, supervisor_log(deployment.birth.id)))
     return Attended(tuple(findings))
+
+
+def mark_rebooted(doors: Doors, boot_id: str) -> tuple[Finding, ...]:
+    """Only what a reboot ended: they would stand in the way of whatever starts after it."""
+    before = (each for each in doors.store.all(active_only=True) if each.birth.boot_id != boot_id)
+    return tuple(_ended(each, doors, _by_reboot(each)) for each in before)
 
 
 def _ended(deployment: Deployment, doors: Doors, cause: Finding) -> Finding:

@@ -92,7 +92,7 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     planned = planning.plan_of(inspection, site, wishes, doors.planning, ask=request.ask_engine)
     if isinstance(planned, NoPlan):
         return planned
-    port_holder = _port_holders(request.host, active, doors.host)
+    port_holder = port_holders(request.host, active, doors.host)
     port, moved = (leaving.port, ()) if leaving.port and request.port is None else _port(request, port_holder)
     ground = Ground(
         machine=machine,
@@ -133,7 +133,12 @@ def _leaving(request: Request, doors: Doors) -> _Leaving:
 def _allowed(finding: Finding, request: Request) -> Finding:
     if not finding.blocks or finding.code not in request.despite:
         return finding
-    return replace(finding, severity=Severity.WARN, do=f"you said --despite {finding.code}")
+    return replace(finding, severity=Severity.WARN, do=despite_text(finding.code))
+
+
+def despite_text(code: str) -> str:
+    """What stands in place of a remedy where the user said that a finding is to forbid nothing."""
+    return f"you said --despite {code}"
 
 
 def _consent(request: Request, model: ModelFacts, store: ports.Store) -> Consent:
@@ -181,7 +186,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _port_holders(address: str, active: Iterable[Deployment], host: ports.Host) -> Callable[[int], str | None]:
+def port_holders(address: str, active: Iterable[Deployment], host: ports.Host) -> Callable[[int], str | None]:
     """Port -> who has it. Also a deployment of ours that has not bound it yet: a large model takes minutes to."""
     ours = {each.birth.spec.port: f"the deployment {each.birth.name}, {each.label}" for each in active}
     return lambda port: host.port_holder(address, port) or ours.get(port)

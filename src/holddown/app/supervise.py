@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from holddown import ports
+from holddown.app.announce import Announcer
 from holddown.app.chronicle import Chronicle
 from holddown.app.measure import measure
 from holddown.app.verify import verify
@@ -40,7 +41,7 @@ _LOG_SETTLES_WITHIN_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """What the supervisor reaches the world through."""
+    """What the supervisor reaches the world through. notify: the service manager that started it, if one did."""
 
     store: ports.Store
     host: ports.Host
@@ -51,6 +52,7 @@ class Doors:
     signals: ports.Signals
     background: ports.Background
     clock: ports.Clock
+    notify: ports.Notify | None = None
 
 
 def supervise(birth: Birth, status: Status, doors: Doors, patience: Patience | None = None) -> Status:
@@ -93,6 +95,7 @@ class _Supervisor:
         self._activity: Activity | None = None
         self._unseen_since: float | None = None
         self._engine_ended = self._log_disk_noted = self._stranger_noted = False
+        self._announcer = Announcer(doors.notify, patience) if doors.notify is not None else None
 
     @property
     def over(self) -> bool:
@@ -161,6 +164,11 @@ class _Supervisor:
             self._ask_health()
         self._take(lifecycle.Tick())
         self.chronicle.try_to_write()
+        self._announce()
+
+    def _announce(self) -> None:
+        if self._announcer is not None:
+            self._announcer.see(self._status, self._doors.clock.monotonic())
 
     def _take(self, event: lifecycle.Event) -> None:
         before = self._life

@@ -23,6 +23,7 @@ VERBS = {
     "logs": "The engine's log.",
     "diagnose": "Why an engine failed, from its log.",
     "down": "Stop a deployment.",
+    "service": "Run a released deployment as a systemd service.",
     "explain": "Why a deployment runs as it does, flag by flag.",
     "clean": "What dead engines left behind, and removing it.",
 }
