@@ -17,6 +17,7 @@ DEMO, DEMO_GGUF = "demo", "demo-gguf"
 
 if TYPE_CHECKING:
     from holddown import ports
+    from holddown.app.again import Again
     from holddown.app.lint import Doors as LintDoors
     from holddown.app.plan import Doors as PlanDoors
     from holddown.app.prepare import Doors as PrepareDoors
@@ -289,15 +290,14 @@ def notify() -> ports.Notify:
     return NotifySocket.inherited()
 
 
-def serve_doors(notify: ports.Notify, say: ports.Progress) -> ServeDoors:
-    from holddown.app.again import Again, again
+def once_more(deployments: UpDoors) -> Callable[[Birth], Again]:
+    """A deployment of the record -> a fresh birth after it, checked. Its folder is there when nothing forbids it."""
     from holddown.app.again import Doors as AgainDoors
-    from holddown.app.serve import Doors as ServeDoors
+    from holddown.app.again import again
 
-    deployments = up_doors()
     asked = AgainDoors(checkpoints(), engines(), engine_probe(), deployments.host, deployments.store, deployments.clock)
 
-    def once_more(before: Birth) -> Again:
+    def made_after(before: Birth) -> Again:
         place = new_place()
         made = None
         try:
@@ -307,6 +307,14 @@ def serve_doors(notify: ports.Notify, say: ports.Progress) -> ServeDoors:
                 Path(place.log_path).parent.rmdir()  # made for this one, and empty
         return made
 
+    return made_after
+
+
+def serve_doors(notify: ports.Notify, say: ports.Progress) -> ServeDoors:
+    from holddown.app.serve import Doors as ServeDoors
+
+    deployments = up_doors()
+
     @contextmanager
     def supervisor(birth: Birth) -> Iterator[SupervisorDoors | None]:
         with only_one(birth.id) as first:
@@ -314,7 +322,7 @@ def serve_doors(notify: ports.Notify, say: ports.Progress) -> ServeDoors:
 
     return ServeDoors(
         deployments=deployments,
-        again=once_more,
+        again=once_more(deployments),
         supervisor=supervisor,
         signals=stop_signals,
         notify=notify,

@@ -5,13 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from holddown import ports
+from holddown.app.again import Again
+from holddown.app.attend import SupervisorLog
 from holddown.app.down import down
 from holddown.app.up import Doors, lives
-from holddown.base.errors import HolddownError
+from holddown.base.errors import HolddownError, LaunchError
 from holddown.facts.machine import Gpu
 from holddown.launch.lifecycle import State
 from holddown.plan.preflight import BUSY_BYTES, held_bytes
-from holddown.remember.record import Deployment
+from holddown.remember.record import Birth, Deployment, Status
 from holddown.remember.switching import Owed, Switching, owed
 from holddown.tables.load import engine_table
 
@@ -98,6 +100,25 @@ def _await_memory(before: Deployment, doors: Doors, say: ports.Progress) -> None
 def _gpus(before: Deployment, doors: Doors) -> list[Gpu]:
     wanted = set(before.birth.plan.gpus)
     return [gpu for gpu in doors.host.facts(()).gpus if gpu.index in wanted] if wanted else []
+
+
+def put_back(before: Deployment, again: Callable[[Birth], Again], log_of: SupervisorLog, doors: Doors) -> str:
+    """Starts it again from its record, with the checks before release that it had. Gives the id of this start.
+
+    Raises: LaunchError where the machine forbids it now, UsageError where checkpoint or engine is another, FactError.
+    """
+    made = again(before.birth)
+    birth = made.birth
+    if made.blocked:
+        first = made.blocked[0]
+        what = f"{birth.name} was not started again: {first.what}"
+        raise LaunchError(what, code=first.code, seen=first.seen, do=first.do)
+    there = doors.store.create(birth, Status(State.STARTING, since=birth.created_at))
+    if there is not None:
+        what = f"{birth.name} was not started again: {there.birth.name} has its name, its port or a GPU of it"
+        raise LaunchError(what, code="switch.in-the-way", seen=there.label, do=f"holddown status {there.birth.name}")
+    doors.processes.start_supervisor(birth.id, log_of(birth.id))
+    return birth.id
 
 
 # --- after a command that was killed ---------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from holddown import ports, wiring
 from holddown.app.attend import attend
+from holddown.app.switch import cut_short, put_back
 from holddown.app.up import Doors
-from holddown.base.errors import UsageError
+from holddown.base.errors import HolddownError, UsageError
 from holddown.cli.output import finding_text, progress
 from holddown.remember.record import Deployment
 
@@ -13,7 +14,19 @@ def attended() -> Doors:
     doors = wiring.up_doors()
     for finding in attend(doors, wiring.boot_id(), wiring.supervisor_log).findings:
         progress(finding_text(finding))
+    for before in cut_short(doors):
+        _put_back(before, doors)
     return doors
+
+
+def _put_back(before: Deployment, doors: Doors) -> None:
+    """Of a `switch` that was killed after it had stopped this one, and before the other served."""
+    progress(f"a switch from {before.birth.name} was cut short: it is started again")
+    try:
+        put_back(before, wiring.once_more(doors), wiring.supervisor_log, doors)
+    except HolddownError as error:
+        progress(f"{error.what}; {before.birth.up_again}")
+    doors.store.end_switching(before.birth.id)
 
 
 def named(name: str, store: ports.Store) -> Deployment:

@@ -22,6 +22,7 @@ VERBS = {
     "list": "Every deployment on record.",
     "logs": "The engine's log.",
     "diagnose": "Why an engine failed, from its log.",
+    "switch": "One deployment in another's place.",
     "down": "Stop a deployment.",
     "service": "Run a released deployment as a systemd service.",
     "explain": "Why a deployment runs as it does, flag by flag.",

@@ -227,6 +227,7 @@ def run(api: ApiServer) -> int:
 
 def main() -> int:
     args = parse(sys.argv[1:])
+    cues_module.only_for(args.served_model_name or [args.model])
     api = ApiServer(cues_module.read(), args)
     if api.cues.ignore_term:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
