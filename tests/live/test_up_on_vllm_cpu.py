@@ -202,3 +202,24 @@ def test_healthy_is_not_released(place: Place, mla_checkpoint: Path) -> None:
     assert first.status.cause.code == "engine.kv-cache-dtype"
     assert "released" in mended
     assert "mla is released (coherence unverified)" in released.stdout
+
+
+def test_a_switch_and_back(place: Place, demo_model: Path) -> None:
+    """The demo model in two configurations on one port: the second takes the first one's place; a third, whose KV cache
+    is too small, does not, and the second serves again."""
+    port = free_port()
+    first = place.run("up", str(demo_model), "--name", "long", "--port", port)
+    assert first.returncode == 0, first.stderr + first.stdout
+    done = place.run("switch", "long", str(demo_model), "--name", "short", "--set", "max-model-len=2048")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "short is released" in done.stdout and "outage " in done.stdout
+    assert str(place.record("short").birth.spec.port) == port
+
+    words = ("--set", "kv-cache-memory-bytes=1048576", "--set", "max-model-len=2048", "--no-retry")
+    foreseen = ("--despite", "plan.max-model-len")
+    failed = place.run("switch", "short", str(demo_model), "--name", "tiny", *words, *foreseen)
+    assert failed.returncode == 4, failed.stderr + failed.stdout
+    assert "short serves again" in failed.stdout
+    assert place.record("tiny").status.cause is not None
+    assert place.record("short").status.state == "released"
+    assert place.run("down", "short").returncode == 0
