@@ -112,8 +112,8 @@ class Client(Protocol):
     def healthy(self) -> bool:
         """GET /health answered 200."""
 
-    def gauge(self, metric: str) -> float | None:
-        """A metric's value, summed over its labels; None where the endpoint does not tell it."""
+    def gauges(self, *metrics: str) -> tuple[float | None, ...]:
+        """Of each metric its value now, summed over its labels; None where the endpoint does not tell it."""
 
     def ask(self, ask: Ask) -> Reply: ...
 

@@ -66,15 +66,15 @@ class FakeClient:
     streams: Says | None = None
     alive: Callable[[], bool] = lambda: True
     counts: int | None = 5
-    gauges: dict[str, float] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
     asked: list[Ask] = field(default_factory=list)
     streamed: list[Ask] = field(default_factory=list)
 
     def healthy(self) -> bool:
         return self.alive()
 
-    def gauge(self, metric: str) -> float | None:
-        return self.gauges.get(metric)
+    def gauges(self, *metrics: str) -> tuple[float | None, ...]:
+        return tuple(self.measured.get(metric) for metric in metrics)
 
     def ask(self, ask: Ask) -> Reply:
         self.asked.append(ask)

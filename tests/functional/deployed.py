@@ -84,7 +84,7 @@ class Site:
         return given
 
     def impatient(self, deployment_id: str, *patience_s: float) -> "subprocess.Popen[bytes]":
-        """A supervisor whose limits are seconds: quiet, give up, grace."""
+        """A supervisor whose limits are seconds: quiet, give up, grace, unanswered."""
         code = (
             "import sys; from holddown import wiring; from holddown.app.supervise import supervise;"
             "from holddown.launch.lifecycle import Patience; store = wiring.store(); it = store.get(sys.argv[1]);"
@@ -169,6 +169,17 @@ class Site:
             return error.code
         except OSError:
             return 0
+
+    def complete(self, seconds: float) -> bool:
+        """Whether it answers a completion in that time. One that it does not is left with it."""
+        body = json.dumps({"model": NAME, "prompt": "a", "max_tokens": 1}).encode()
+        url = f"{self.record().birth.spec.base_url}/v1/completions"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
 
     def assert_nothing_is_left(self) -> None:
         """No process, no shared memory, no private folder."""

@@ -190,6 +190,25 @@ def test_an_engine_that_hangs_is_given_up(site: Site) -> None:
     site.assert_nothing_is_left()
 
 
+def test_an_engine_that_hangs_while_it_serves_is_stuck(site: Site) -> None:
+    """/health stays good; a request runs and no token comes. It is said, and nothing is done to it."""
+    # the checks and the measurement take some sixty requests; all that come after them hang
+    before = site.released(FAKE_HANG_AT="after:200")
+    assert before.status.supervisor is not None
+    answered = 0
+    while site.complete(seconds=1):
+        answered += 1
+        assert answered < 300
+    kill(before.status.supervisor.pid)
+    supervisor = site.impatient(before.birth.id, 60, 60, 5, 12)
+    stuck = site.await_state(State.STUCK).status
+    assert "requests run, and not a token more" in stuck.why
+    assert site.get("/health") == 200
+    assert site.down().returncode == 0
+    supervisor.wait()
+    site.assert_nothing_is_left()
+
+
 def test_an_engine_that_ignores_sigterm_is_killed(site: Site) -> None:
     """After the grace, with all of its processes."""
     before = site.released(FAKE_IGNORE_TERM="1")

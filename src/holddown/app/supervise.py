@@ -10,6 +10,7 @@ from holddown.app.announce import Announcer
 from holddown.app.chronicle import Chronicle
 from holddown.app.measure import measure
 from holddown.app.verify import verify
+from holddown.app.watch import Watch
 from holddown.base.errors import LaunchError, MachineError, StoreError
 from holddown.base.finding import Finding, Severity
 from holddown.explain.supervision import adopted, broken, log_disk_full, never_started, port_taken
@@ -95,6 +96,7 @@ class _Supervisor:
         self._activity: Activity | None = None
         self._unseen_since: float | None = None
         self._engine_ended = self._log_disk_noted = self._stranger_noted = False
+        self._watch = Watch(doors.client, birth.engine.kind, birth.plan.served_model_name)
         self._announcer = Announcer(doors.notify, patience) if doors.notify is not None else None
 
     @property
@@ -239,12 +241,17 @@ class _Supervisor:
         if self._doors.background.running() or now - self._asked_health_at < every_s:
             return
         self._asked_health_at = now
-        ok = self._doors.client.healthy()
+        ok, silence = self._doors.client.healthy(), ""
         if ok and self._life.within(State.STARTING):
             ok = self._is_own_answer()
+        elif ok and self._life.within(State.RELEASED):
+            silence = self._watch.look(now)
         elif not ok:
             self._unseen_since = None
-        self._take(lifecycle.HealthAnswered(ok))
+        self._take(lifecycle.HealthAnswered(ok and not silence, silence))
+        if ok and self._life.state is State.RELEASED and self._watch.due(now):
+            self._take(lifecycle.HealthAnswered(False, "idle, and one token is not answered"))
+            self._doors.background.start(self._probe)
 
     def _is_own_answer(self) -> bool:
         """The port was free when it was chosen, and an engine binds it many seconds later: another may have been first.
@@ -317,6 +324,10 @@ class _Supervisor:
         failed = tuple(verdict.check for verdict in verdicts if verdict.outcome is Outcome.FAILED)
         self._done.put(lifecycle.VerificationEnded(failed, alive=not failed or self._doors.client.healthy()))
 
+    def _probe(self) -> None:
+        silence = self._watch.probe(self._doors.clock.monotonic())
+        self._done.put(lifecycle.HealthAnswered(not silence, silence))
+
     def _measure(self) -> None:
         name = self.birth.plan.served_model_name
         self._measured = measure(self._doors.client, name, lambda text: self._done.put(record.Doing(text)))
@@ -326,6 +337,9 @@ class _Supervisor:
         self._doors.background.running()  # raises what a job raised: a bug of ours is no silence
         while not self._done.empty():
             item = self._done.get()
+            if isinstance(item, lifecycle.HealthAnswered):
+                self._take(item)
+                continue
             if not self._life.within(State.READY):
                 continue  # it was stopped or it ended meanwhile: what was asked of it then says nothing about it
             if isinstance(item, record.Doing):

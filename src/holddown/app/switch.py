@@ -51,7 +51,7 @@ def drain(client: ports.Client, kind: str, clock: ports.Clock, limit_s: float, s
     began, metric = clock.monotonic(), engine_table(kind).running_metric
     told = False
     while (passed := clock.monotonic() - began) < limit_s:
-        running = client.gauge(metric) if metric else None
+        (running,) = client.gauges(metric) if metric else (None,)
         if not running:
             return passed
         if not told:

@@ -69,15 +69,14 @@ class HttpClient:
             return False
         return response.status_code == httpx.codes.OK
 
-    def gauge(self, metric: str) -> float | None:
+    def gauges(self, *metrics: str) -> tuple[float | None, ...]:
         """GET /metrics in Prometheus' text form, where a line is `name{labels} value`."""
         try:
             response = self._http.get(f"{self._base_url}/metrics", headers=self._headers(), timeout=_HEALTH_SECONDS)
             lines = response.text.splitlines() if response.status_code == httpx.codes.OK else []
-            values = [float(line.split()[-1]) for line in lines if re.match(rf"{re.escape(metric)}[{{ ]", line)]
+            return tuple(_sum(metric, lines) for metric in metrics)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-            return None
-        return sum(values) if values else None
+            return (None,) * len(metrics)
 
     def ask(self, ask: Ask) -> Reply:
         """One whole answer."""
@@ -170,6 +169,12 @@ def _counted(answer: Json) -> int | None:
         if isinstance(count, int):
             return count
     return None
+
+
+def _sum(metric: str, lines: Sequence[str]) -> float | None:
+    """Raises: ValueError."""
+    values = [float(line.split()[-1]) for line in lines if re.match(rf"{re.escape(metric)}[{{ ]", line)]
+    return sum(values) if values else None
 
 
 def _path(ask: Ask) -> str:

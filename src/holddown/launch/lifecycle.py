@@ -96,7 +96,10 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class HealthAnswered:
+    """silence: what is missing where it is not well, for a person."""
+
     ok: bool
+    silence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class Life:
     """state and since when; why: one sentence for `failed`, `stuck` and `stopping`.
 
     moved_at: last sign of life. was: the state that `stuck` interrupted. asked: a person asked for the stop.
-    killed_at: the last SIGKILL.
+    killed_at: the last SIGKILL. silence: what has been missing since it moved last.
     """
 
     state: State
@@ -168,6 +171,7 @@ class Life:
     was: State = State.STARTING
     asked: bool = False
     killed_at: float | None = None
+    silence: str = ""
 
     def within(self, state: State) -> bool:
         """In that state, be it that silence hides it."""
@@ -214,7 +218,7 @@ def step(life: Life, event: Event, now: float, patience: Patience) -> Step:
         case Moved():
             return _moved(life, event, now)
         case HealthAnswered():
-            return _health(life, ok=event.ok, now=now)
+            return _health(life, event, now)
         case VerificationEnded():
             return _verified(life, event, now)
         case MeasurementEnded():
@@ -244,10 +248,10 @@ def _moved(life: Life, event: Moved, now: float) -> Step:
     return life, ()
 
 
-def _health(life: Life, *, ok: bool, now: float) -> Step:
-    if not ok:
-        return life, ()
-    life = replace(life, moved_at=now)
+def _health(life: Life, event: HealthAnswered, now: float) -> Step:
+    if not event.ok:
+        return replace(life, silence=event.silence or life.silence), ()
+    life = replace(life, moved_at=now, silence="")
     if life.within(State.STARTING):
         return _to(life, State.READY, now), (Effect.VERIFY,)
     if life.state is State.STUCK:
@@ -313,7 +317,8 @@ def _tick(life: Life, now: float, patience: Patience) -> Step:
                 return _stop(life, f"no sign of life for {quiet_s:.0f} s while it was {life.was}", now)
         case State.STARTING | State.READY | State.RELEASED:
             if quiet_s > (patience.unanswered_s if life.state is State.RELEASED else patience.quiet_s):
-                stuck = _to(life, State.STUCK, now, f"no sign of life for {quiet_s:.0f} s")
+                why = f"{life.silence or 'no sign of life'} for {quiet_s:.0f} s"
+                stuck = _to(life, State.STUCK, now, why)
                 return replace(stuck, was=life.state), ()
         case State.STOPPED | State.FAILED:
             pass

@@ -393,7 +393,8 @@ def test_adopted_released_stays_released() -> None:
     status = left_behind(State.RELEASED, world, verdicts=(GOOD,))
     ended = world.live(status)
     assert world.store.states() == ["stopping", "stopped"]
-    assert ended.adopted and ended.verdicts == (GOOD,) and world.client.asked == []
+    assert ended.adopted and ended.verdicts == (GOOD,)
+    assert {each.max_tokens for each in world.client.asked} == {1}, "it was idle: a sign of life, and no check"
     assert world.machine.started == 0
 
 

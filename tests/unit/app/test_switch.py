@@ -39,7 +39,7 @@ def test_an_idle_engine_needs_no_draining() -> None:
     """And one that does not tell is not waited for."""
     world = World()
 
-    assert drain(FakeClient(gauges={RUNNING: 0.0}), "vllm", world.clock, 30, world.heard.append) == 0
+    assert drain(FakeClient(measured={RUNNING: 0.0}), "vllm", world.clock, 30, world.heard.append) == 0
     assert drain(FakeClient(), "vllm", world.clock, 30, world.heard.append) == 0
     assert world.heard == []
 
@@ -47,12 +47,12 @@ def test_an_idle_engine_needs_no_draining() -> None:
 def test_running_requests_are_waited_for_up_to_the_limit() -> None:
     """One that never ends does not hold it up for ever."""
     world = World()
-    busy = FakeClient(gauges={RUNNING: 2.0})
-    world.clock.at(3, lambda: busy.gauges.update({RUNNING: 0.0}))
+    busy = FakeClient(measured={RUNNING: 2.0})
+    world.clock.at(3, lambda: busy.measured.update({RUNNING: 0.0}))
 
     assert 3 <= drain(busy, "vllm", world.clock, 30, world.heard.append) < 5
     assert len(world.heard) == 1 and "2 requests are running" in world.heard[0]
-    assert 10 <= drain(FakeClient(gauges={RUNNING: 1.0}), "vllm", world.clock, 10, world.heard.append) < 12
+    assert 10 <= drain(FakeClient(measured={RUNNING: 1.0}), "vllm", world.clock, 10, world.heard.append) < 12
 
 
 def test_what_made_way_for_nothing_is_owed_a_start() -> None:

@@ -22,7 +22,8 @@ SHARES = {"config": 0.1, "weights": 0.5, "compile": 0.15, "profile": 0.1, "kv-ca
 @dataclass(frozen=True, slots=True)
 class Cues:
     """crash_after: requests answered before the engine dies, or None. die_after_ready: seconds, or None. room_tokens:
-    of the KV cache, which a longer context does not fit; 0 for any."""
+    of the KV cache, which a longer context does not fit; 0 for any. hang_after: requests answered before the next one
+    hangs, or None."""
 
     load_seconds: float
     shards: int
@@ -38,6 +39,7 @@ class Cues:
     token_seconds: float
     owner: str
     room_tokens: int
+    hang_after: int | None
 
 
 def only_for(names: "list[str]") -> None:
@@ -60,7 +62,10 @@ def read() -> Cues:
     elif crash_at not in ("", *PHASES):
         raise SystemExit(f"fake engine: FAKE_CRASH_AT={crash_at}: none of {PHASES}, first-request, after:N")
     hang_at = env("FAKE_HANG_AT", "")
-    if hang_at not in ("", "request", *PHASES):
+    hang_after = None
+    if hang_at.startswith("after:"):
+        hang_after = int(hang_at.removeprefix("after:"))
+    elif hang_at not in ("", "request", *PHASES):
         raise SystemExit(f"fake engine: FAKE_HANG_AT={hang_at}: none of {PHASES}, request")
     answer = env("FAKE_ANSWER", "good")
     if answer not in ANSWERS:
@@ -81,4 +86,5 @@ def read() -> Cues:
         token_seconds=float(env("FAKE_TOKEN_SECONDS", "0.001")),
         owner=env("FAKE_OWNER", ""),
         room_tokens=int(env("FAKE_ROOM_TOKENS", "0")),
+        hang_after=hang_after,
     )

@@ -217,6 +217,8 @@ class Handler(BaseHTTPRequestHandler):
             raise Bad(500, "InternalServerError", ENGINE_DEAD)
         with service.lock:
             service.running += 1
+        if service.cues.hang_after is not None and service.taken > service.cues.hang_after:
+            threading.Event().wait()
         generation = Generation(service, job)
         try:
             if job.stream:

@@ -1,0 +1,46 @@
+"""Whether an engine that answers /health computes anything: a step that hangs leaves its HTTP server as it was."""
+
+from dataclasses import dataclass
+
+from holddown import ports
+from holddown.facts.answers import Ask, Refusal
+from holddown.tables.load import engine_table
+from holddown.verify.expect import NEXT_TOKEN_PROMPT
+
+PROBE_EVERY_S = 300.0
+
+
+@dataclass
+class Watch:
+    """Of one engine that serves. kind: as `Engine.kind`. name: that it answers to."""
+
+    client: ports.Client
+    kind: str
+    name: str
+    _counted: float | None = None
+    _busy_at: float | None = None
+
+    def look(self, now: float) -> str:
+        """What is missing, empty for nothing: requests run, and no counter has grown since the last look."""
+        table = engine_table(self.kind)
+        if not table.running_metric:
+            return ""
+        running, *counters = self.client.gauges(table.running_metric, *table.progress_metrics)
+        told = [each for each in counters if each is not None]
+        if not running or not told:
+            self._counted = None
+            return ""
+        before, self._counted = self._counted, sum(told)
+        self._busy_at = now
+        return f"{running:.0f} requests run, and not a token more" if before == self._counted else ""
+
+    def due(self, now: float) -> bool:
+        """Whether it has been idle for so long that one token is asked of it."""
+        self._busy_at = now if self._busy_at is None else self._busy_at
+        return now - self._busy_at >= PROBE_EVERY_S
+
+    def probe(self, now: float) -> str:
+        """What is missing, empty for nothing."""
+        self._busy_at = now
+        said = self.client.ask(Ask(model=self.name, prompt=NEXT_TOKEN_PROMPT, max_tokens=1))
+        return f"idle, and it does not answer one token: {said.message}" if isinstance(said, Refusal) else ""

@@ -1,0 +1,55 @@
+"""An engine that answers /health and computes nothing is told from one that is busy, and from one that is idle."""
+
+from fakes.client import FakeClient
+from holddown.app.watch import PROBE_EVERY_S, Watch
+from holddown.facts.answers import Refusal
+
+RUNNING, TOKENS = "vllm:num_requests_running", "vllm:generation_tokens_total"
+
+
+def watch(client: FakeClient, kind: str = "vllm") -> Watch:
+    return Watch(client, kind, "m")
+
+
+def test_requests_that_run_without_a_token_more_are_missed() -> None:
+    """At the second look: the first one only counts."""
+    client = FakeClient(measured={RUNNING: 2, TOKENS: 100})
+    engine = watch(client)
+
+    assert engine.look(0) == ""
+    assert engine.look(10) == "2 requests run, and not a token more"
+    client.measured[TOKENS] = 101
+    assert engine.look(20) == ""
+
+
+def test_an_idle_engine_misses_nothing() -> None:
+    """Its counters stand still because nobody asks."""
+    client = FakeClient(measured={RUNNING: 0, TOKENS: 100})
+    engine = watch(client)
+
+    assert [engine.look(at) for at in (0, 10, 20)] == ["", "", ""]
+
+
+def test_an_engine_that_does_not_count_is_not_judged() -> None:
+    """Its metrics are off, or it has none."""
+    assert [watch(FakeClient()).look(at) for at in (0, 10)] == ["", ""]
+    assert [watch(FakeClient(measured={RUNNING: 2})).look(at) for at in (0, 10)] == ["", ""]
+
+
+def test_a_token_is_asked_of_one_that_was_idle_for_long() -> None:
+    """And not of one that had work meanwhile, nor right after."""
+    client = FakeClient(measured={RUNNING: 1, TOKENS: 100})
+    engine = watch(client)
+
+    assert not engine.due(0)
+    engine.look(100)
+    assert not engine.due(PROBE_EVERY_S)
+    assert engine.due(100 + PROBE_EVERY_S)
+    assert engine.probe(100 + PROBE_EVERY_S) == ""
+    assert len(client.asked) == 1 and client.asked[0].max_tokens == 1
+    assert not engine.due(101 + PROBE_EVERY_S)
+
+
+def test_a_refusal_is_what_is_missing() -> None:
+    """With the endpoint's own word."""
+    assert "does not answer one token" in watch(FakeClient(says=lambda _: Refusal(500, "EngineDeadError"))).probe(0)
