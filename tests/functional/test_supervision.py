@@ -434,3 +434,10 @@ def test_another_users_shared_memory_survives_everything(site: Site) -> None:
         assert theirs.read_bytes() == b"theirs"
     finally:
         theirs.unlink()
+
+
+def test_status_tells_what_it_has_to_do(site: Site) -> None:
+    """By the engine's own metrics, as it is asked."""
+    site.released()
+    assert "load      0 running, 0% of the KV cache in use" in site.run("status", NAME).stdout
+    assert site.down().returncode == 0

@@ -44,3 +44,24 @@ class Watch:
         self._busy_at = now
         said = self.client.ask(Ask(model=self.name, prompt=NEXT_TOKEN_PROMPT, max_tokens=1))
         return f"idle, and it does not answer one token: {said.message}" if isinstance(said, Refusal) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine has to do now. kv_share: of its KV cache in use, None where that is not told."""
+
+    running: int
+    waiting: int
+    kv_share: float | None
+
+    @property
+    def saturated(self) -> bool:
+        """It works, and more is asked of it than it can take at once: other than stuck."""
+        return self.waiting > 0 and self.running > 0
+
+
+def load_of(client: ports.Client, kind: str) -> Load | None:
+    """None where it does not tell."""
+    table = engine_table(kind)
+    running, waiting, kv_share = client.gauges(table.running_metric, table.waiting_metric, table.kv_metric)
+    return Load(int(running), int(waiting or 0), kv_share) if running is not None else None

@@ -3,9 +3,11 @@
 import click
 
 from holddown import wiring
+from holddown.app.watch import load_of
 from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, json_option
-from holddown.cli.views import status_text, table_text
+from holddown.cli.views import load_lines, status_text, table_text
+from holddown.launch.lifecycle import State
 
 
 @click.command(name="status")
@@ -20,5 +22,9 @@ def command(ctx: click.Context, name: str | None, as_json: bool) -> None:
         answer(active, table_text(active) if active else "nothing is up", as_json=as_json)
         return
     deployment = named(name, doors.store)
-    answer(deployment, status_text(deployment, wiring.clock().now()), as_json=as_json)
+    text = status_text(deployment, wiring.clock().now())
+    if deployment.status.state in (State.RELEASED, State.STUCK) and not as_json:
+        load = load_of(wiring.endpoint(deployment.birth), deployment.birth.engine.kind)
+        text = "\n".join([text, *load_lines(load)])
+    answer(deployment, text, as_json=as_json)
     ctx.exit(1 if deployment.status.state.over else 0)

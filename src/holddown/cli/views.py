@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from holddown.app.watch import Load
 from holddown.base.units import duration_text
 from holddown.cli.output import finding_text, findings_text
 from holddown.explain.drawing import columns
@@ -67,6 +68,16 @@ def status_text(deployment: Deployment, now: float) -> str:
         f"  log       {birth.log_path}",
     ]
     return "\n".join([*lines, findings_text(status.notes)]) if status.notes else "\n".join(lines)
+
+
+def load_lines(load: Load | None) -> list[str]:
+    """`  load      8 running, 3 waiting, 97 % of the KV cache in use: saturated`; none where it is not told."""
+    if load is None:
+        return []
+    kv = f", {load.kv_share:.0%} of the KV cache in use" if load.kv_share is not None else ""
+    waiting = f", {load.waiting} waiting" if load.waiting else ""
+    more = ": saturated, it works and more is asked of it than it takes at once" if load.saturated else ""
+    return [f"  load      {load.running} running{waiting}{kv}{more}"]
 
 
 def table_text(deployments: Sequence[Deployment]) -> str:

@@ -145,6 +145,7 @@ class EngineTable:
     that stands in the shell that starts it, empty where there is none. shorter_source: that it starts although the KV
     cache does not hold one sequence of the whole context, and takes shorter requests; empty where it ends.
     running_metric: how many requests it computes now. progress_metrics: counters one of which grows while it computes.
+    waiting_metric: how many wait for it. kv_metric: the share of the KV cache that is in use.
     """
 
     kind: str
@@ -170,6 +171,8 @@ class EngineTable:
     shorter_source: str = ""
     running_metric: str = ""
     progress_metrics: tuple[str, ...] = ()
+    waiting_metric: str = ""
+    kv_metric: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """An engine that answers /health and computes nothing is told from one that is busy, and from one that is idle."""
 
 from fakes.client import FakeClient
-from holddown.app.watch import PROBE_EVERY_S, Watch
+from holddown.app.watch import PROBE_EVERY_S, Watch, load_of
 from holddown.facts.answers import Refusal
 
 RUNNING, TOKENS = "vllm:num_requests_running", "vllm:generation_tokens_total"
@@ -53,3 +53,15 @@ def test_a_token_is_asked_of_one_that_was_idle_for_long() -> None:
 def test_a_refusal_is_what_is_missing() -> None:
     """With the endpoint's own word."""
     assert "does not answer one token" in watch(FakeClient(says=lambda _: Refusal(500, "EngineDeadError"))).probe(0)
+
+
+def test_saturated_is_another_word_than_stuck() -> None:
+    """It works, and some wait."""
+    client = FakeClient(measured={RUNNING: 8, "vllm:num_requests_waiting": 3, "vllm:kv_cache_usage_perc": 0.97})
+    load = load_of(client, "vllm")
+
+    assert load is not None and load.saturated
+    assert (load.running, load.waiting, load.kv_share) == (8, 3, 0.97)
+    idle = load_of(FakeClient(measured={RUNNING: 0}), "vllm")
+    assert idle is not None and not idle.saturated
+    assert load_of(FakeClient(), "vllm") is None
