@@ -12,6 +12,7 @@ _FIGURES = b"0123456789"
 _TRIGGERS = (
     b"rror", b"ERR", b"xcept", b"raceback", b"ail", b"illed", b" E ", b"WARN", b"SIG", b"bort", b"FATAL", b"fault",
     b"nterrupt", b"xhausted", b"ied", b"not ", b"No ", b"imeout", b"imed out", b"annot",
+    b"atal", b"ead", b"ore dumped", b"Xid", b"Surprise", b"requires", b"xit code",
 )  # fmt: skip
 
 
