@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fakes.failing_logs import CAPTURES, FailingLog, failing_logs
 
+from fakes.failing_logs import CAPTURES, FailingLog, failing_logs
 from holddown.tables.failure import Failure
 from holddown.tables.load import failures
 from holddown.verify.diagnose import root_cause

@@ -4,6 +4,7 @@ An engine prints the cause first, then what it led to in every process above: a 
 and last "Engine core initialization failed. See root cause above". The last line of a log is the least telling.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ _SUBJECT = "engine"
 _SHOWN_CHARACTERS = 400
 _LAST_LINES, _ERROR_LINES = 3, 12
 _WEIGHT = {Sure.CERTAIN: 0, Sure.LIKELY: 1, Sure.POSSIBLE: 2}
+# SGLang writes no level, and neither do libraries: there an error is what calls itself so
+_WRITES_LEVELS = frozenset({"vllm", "llamacpp"})
+_SAYS_SO = re.compile(
+    r"[Ee]rror|ERR|[Ee]xception|[Ff]ail|[Ff]atal|FATAL|[Kk]illed|[Aa]bort|\b[Ff]ault|[Dd]ied\b|[Dd]ead\b|annot"
+)
 # of one kind of sign; a log that shows more shows no other
 _MOST_KINDS = 512
 
@@ -94,7 +100,8 @@ class Reading:
         self._last.append(line)
         if line.quiet or line.quoted:
             return True
-        self._errors.append(line)
+        if line.engine in _WRITES_LEVELS or _SAYS_SO.search(line.text):
+            self._errors.append(line)
         self._look(line, raised)
         return False
 

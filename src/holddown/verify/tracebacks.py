@@ -143,7 +143,7 @@ class Tracebacks:
 
 def _is_exception(text: str, *, within: bool) -> bool:
     """within: a traceback, which this may end."""
-    return _EXCEPTION.match(text) is not None or within and _ENDS_TRACEBACK.match(text) is not None
+    return _EXCEPTION.match(text) is not None or (within and _ENDS_TRACEBACK.match(text) is not None)
 
 
 def _where(raised: Raised) -> int:
