@@ -1,5 +1,7 @@
 """A log that was cut, doubled, mixed with another's or written through by others has its own diagnosis or none."""
 
+import json
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,7 @@ HEALTHY = {
     engine: (CAPTURES / path).read_text(encoding="utf-8").partition("[shutdown]")[0].splitlines()[:-1]
     for engine, path in _READY.items()
 }
+DOCKER = "docker's file of JSON"
 # as a container's runtime, journald and compose put before each line
 RUNTIMES = (
     "",
@@ -26,9 +29,18 @@ RUNTIMES = (
     "May 04 10:00:00 gpu1 vllm[4101]: ",
     "serve-1  | ",
     "[pod/serve-0/engine] ",
+    DOCKER,
 )
 BAR = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:11<00:11,  5.31s/it]"
 MANY = settings(max_examples=300, deadline=None)
+
+
+def wrapped(runtime: str, line: str) -> str:
+    if runtime == DOCKER:
+        return json.dumps(
+            {"log": f"{line}\n", "stream": "stderr", "time": "2026-05-04T10:00:00.1Z"}, separators=(",", ":")
+        )
+    return f"{runtime}{line}"
 
 
 def diagnosis(data: bytes) -> Diagnosis | None:
@@ -90,7 +102,7 @@ def test_what_others_write_around_a_line_changes_nothing(log: FailingLog, runtim
     noisy = []
     for line in log.lines:
         before, after = data.draw(st.sampled_from((("", ""), ("\x1b[1;36m", "\x1b[0m"), (f"{BAR}\r", ""), ("", "\r"))))
-        noisy.append(f"{runtime}{before}{line}{after}")
+        noisy.append(wrapped(runtime, f"{before}{line}{after}"))
     assert is_right(log, diagnosis("\n".join(noisy).encode()))
 
 
@@ -98,9 +110,7 @@ def test_what_others_write_around_a_line_changes_nothing(log: FailingLog, runtim
 @given(LOGS, st.sampled_from(RUNTIMES))
 def test_a_runtime_s_prefix_hides_nothing(log: FailingLog, runtime: str) -> None:
     """`docker logs -t` and `journalctl` show the same failures as the file."""
-    assert (
-        scan("\n".join(f"{runtime}{line}" for line in log.lines).encode().splitlines(keepends=True)).signs == log.signs
-    )
+    assert scan(f"{wrapped(runtime, line)}\n".encode() for line in log.lines).signs == log.signs
 
 
 @MANY
