@@ -27,6 +27,8 @@ _SAYS_SO = re.compile(
 )
 # of one kind of sign; a log that shows more shows no other
 _MOST_KINDS = 512
+# an engine's longest message, its list of all architectures, has 12,000 characters and says first what is wrong
+_LOOKED_AT_CHARACTERS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class Reading:
         )
 
     def _look(self, line: LogLine, raised: bool) -> None:
-        for sign in signs(line.text, self._engine):
+        for sign in signs(line.text[:_LOOKED_AT_CHARACTERS], self._engine):
             key = (sign.failure.id, sign.cause)
             if key not in self._seen and len(self._seen) < _MOST_KINDS:
                 self._seen[key] = _Seen(sign, line, raised)
@@ -158,7 +160,11 @@ class Reading:
         ended: the engine did, so that what it lived on after is no cause."""
         of_root = {line.number for line in root.lines} if root else set()
         every = [each for each in self._seen.values() if stop is None or each.line.number < stop]
-        every += [_Seen(sign, root.lines[-1], True) for sign in signs(root.text, self._engine)] if root else []
+        every += (
+            [_Seen(sign, root.lines[-1], True) for sign in signs(root.text[:_LOOKED_AT_CHARACTERS], self._engine)]
+            if root
+            else []
+        )
         every = [each for each in every if not (ended and each.of_a_request)]
         # a sign with more than one cause, or of one request, says nothing of an exception that does not show it
         told = [
