@@ -23,14 +23,14 @@ from holddown.plan import plan
 from holddown.plan.parallelism import SIZE_SETTINGS
 from holddown.plan.planners import PLANNERS
 from holddown.remember import record
-from holddown.tables.load import engine_tables, fabric_rows
+from holddown.tables.failure import Failure, Form
+from holddown.tables.load import engine_tables, fabric_rows, failures
 from holddown.verify import expect, judge, verdict
 
 PAGES = Path(__file__).resolve().parent / "reference"
 _NOTE = "<!-- Written by docs/generate.py from the code: do not edit. -->\n"
 _FINDING = Shape("Finding", ("code", "severity", "subject", "what", "seen", "do"))
 _KINDS = {"integer range": "N", "integer": "N"}
-_FAILURE = Shape("Failure", ("code", "specificity", "pattern", "what", "do", "derive"))
 
 
 def _page(title: str, *blocks: str) -> str:
@@ -139,10 +139,6 @@ def _paragraphs(text: str) -> str:
 
 def findings_page(reader: Reader) -> str:
     said = reader.all(_FINDING)
-    failures = [
-        dataclasses.replace(one, severity="block", what=re.sub(r"{\w+}", GAP, one.what))
-        for one in reader.all(_FAILURE, severity="specificity")
-    ]
     return _page(
         "Findings",
         _doc(finding),
@@ -152,9 +148,24 @@ def findings_page(reader: Reader) -> str:
         "## Of checkpoints, plans, machines, answers and deployments",
         _said_table(said),
         "## Of an engine's log",
-        "The cause of an engine's end, as far as its log tells.",
-        _said_table(failures),
+        "The cause of an engine's end, as far as its log tells, each with what was printed in a log of our tests.",
+        _table(("code", "what", "do", "at"), (_signature(row) for row in failures())),
     )
+
+
+def _signature(row: Failure) -> tuple[str, str, str, str]:
+    causes = dict.fromkeys(form.cause or row.cause for form in row.forms)
+    remedies = dict.fromkeys(_remedy(row, form) for form in row.forms)
+    return _code(f"engine.{row.id}"), _gaps(causes), _gaps(remedies), row.stage
+
+
+def _remedy(row: Failure, form: Form) -> str:
+    edits = (f"`--set {edit}`" for edit in form.edits or row.edits)
+    return "; ".join(filter(None, (*edits, form.remedy or row.remedy)))
+
+
+def _gaps(texts: Iterable[str]) -> str:
+    return " *or* ".join(dict.fromkeys(re.sub(r"{\w+}", GAP, text) for text in texts))
 
 
 def _said_table(said: Iterable[Said]) -> str:

@@ -61,3 +61,9 @@ def test_no_row_fits_an_empty_or_an_ordinary_line() -> None:
     """A pattern with a stray `|` would fit every log."""
     for line in ("", "ValueError: the reason", "INFO ready", "Traceback (most recent call last):"):
         assert list(signs(line)) == []
+
+
+@pytest.mark.parametrize("piece", ["x", "x.", " ", "Error: ", "1", "'", "CUDA out of memory ", "{"])
+def test_a_long_line_is_read_in_time(piece: str) -> None:
+    """A pattern that looks from each character to the end takes minutes for a line like this one."""
+    assert len(list(signs(piece * (8192 // len(piece))))) <= 4

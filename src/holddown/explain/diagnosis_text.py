@@ -35,10 +35,15 @@ def _diagnosis(found: Diagnosis, *, ours: bool) -> str:
 
 
 def remedy(found: Diagnosis, *, ours: bool) -> str:
-    """`--set max-model-len=32640` of a deployment of ours, `--max-model-len 32640` of any other."""
-    edits = (f"--set {name}={value}" if ours else f"--{name} {value}" for name, value in found.edits)
+    """`--set max-model-len=32640` of a deployment of ours, `--max-model-len 32640` of any other, where a switch is its
+    name alone."""
+    edits = (f"--set {name}={value}" if ours else _flag(name, value) for name, value in found.edits)
     words = " ".join(edits)
     return "; ".join(filter(None, (f"holddown up ... {words}" if ours and words else words, found.remedy)))
+
+
+def _flag(name: str, value: str) -> str:
+    return f"--{name}" if value == "true" else f"--{name} {value}"
 
 
 def _root(report: Report) -> str:

@@ -4,6 +4,7 @@ An engine prints the cause first, then what it led to in every process above: a 
 and last "Engine core initialization failed. See root cause above". The last line of a log is the least telling.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,15 @@ _SUBJECT = "engine"
 _SHOWN_CHARACTERS = 400
 _LAST_LINES, _ERROR_LINES = 3, 12
 _WEIGHT = {Sure.CERTAIN: 0, Sure.LIKELY: 1, Sure.POSSIBLE: 2}
+# SGLang writes no level, and neither do libraries: there an error is what calls itself so
+_WRITES_LEVELS = frozenset({"vllm", "llamacpp"})
+_SAYS_SO = re.compile(
+    r"[Ee]rror|ERR|[Ee]xception|[Ff]ail|[Ff]atal|FATAL|[Kk]illed|[Aa]bort|\b[Ff]ault|[Dd]ied\b|[Dd]ead\b|annot"
+)
 # of one kind of sign; a log that shows more shows no other
 _MOST_KINDS = 512
+# an engine's longest message, its list of all architectures, has 12,000 characters and says first what is wrong
+_LOOKED_AT_CHARACTERS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +69,19 @@ class _Seen:
     line: LogLine
     raised: bool
 
+    @property
+    def of_a_request(self) -> bool:
+        """It was refused, or went wrong, and the engine lived on: that ends no engine."""
+        return self.sign.failure.stage == "answers"
+
 
 class Reading:
     """A log, line by line: keeps no more of it than what may turn out to be the cause. engine: as `Engine.kind`, empty
     where that is not known."""
 
     def __init__(self, engine: str = "") -> None:
-        self._engine = engine
+        self._given = engine
+        self._wrote = ""
         self._tracebacks = Tracebacks()
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._errors: deque[LogLine] = deque(maxlen=_ERROR_LINES)
@@ -77,6 +91,7 @@ class Reading:
     def feed(self, raw: str, number: int) -> bool:
         """Whether the line is of a kind that is no evidence."""
         line = log_line(raw, number)
+        self._wrote = line.engine or self._wrote
         outlived, raised = self._tracebacks.feed(line)
         if outlived:
             self._forget(line.process)
@@ -87,7 +102,8 @@ class Reading:
         self._last.append(line)
         if line.quiet or line.quoted:
             return True
-        self._errors.append(line)
+        if line.engine in _WRITES_LEVELS or _SAYS_SO.search(line.text):
+            self._errors.append(line)
         self._look(line, raised)
         return False
 
@@ -101,6 +117,11 @@ class Reading:
         self._last.extend(each for each in lines if each.text.strip() and not each.access)
 
     @property
+    def _engine(self) -> str:
+        """Which engine's failures come into question: where nobody said so, that whose way of writing was seen last."""
+        return self._given or self._wrote
+
+    @property
     def signs(self) -> tuple[str, ...]:
         """The failures that it shows and nobody outlived, in the order of their lines."""
         return tuple(
@@ -108,14 +129,18 @@ class Reading:
         )
 
     def _look(self, line: LogLine, raised: bool) -> None:
-        for sign in signs(line.text, self._engine):
+        for sign in signs(line.text[:_LOOKED_AT_CHARACTERS], self._engine):
             key = (sign.failure.id, sign.cause)
             if key not in self._seen and len(self._seen) < _MOST_KINDS:
                 self._seen[key] = _Seen(sign, line, raised)
 
     def _forget(self, process: str) -> None:
         """What an exception showed that its process has outlived."""
-        outlived = [key for key, seen in self._seen.items() if seen.raised and seen.line.process == process]
+        outlived = [
+            key
+            for key, seen in self._seen.items()
+            if seen.raised and seen.line.process == process and not seen.of_a_request
+        ]
         for key in outlived:
             del self._seen[key]
 
@@ -126,21 +151,38 @@ class Reading:
         told = self._tracebacks.told_to_stop
         stop = None if failed else told
         root = self._tracebacks.first(before=stop)
-        found = self._best(root, stop) or self._ended(exit_code, root, stopped=told is not None)
+        ended = told is not None or exit_code not in (None, 0)
+        found = self._best(root, stop, ended=ended) or self._ended(exit_code, root, stopped=told is not None)
         return Report(found, root.lines if root else tuple(self._errors), tuple(self._last))
 
-    def _best(self, root: Raised | None, stop: int | None) -> Diagnosis | None:
-        """The surest sign; of two, the one of what failed first; else the earlier: causes stand above consequences."""
+    def _best(self, root: Raised | None, stop: int | None, *, ended: bool) -> Diagnosis | None:
+        """The surest sign; of two, the one of what failed first; else the earlier: causes stand above consequences.
+        ended: the engine did, so that what it lived on after is no cause."""
         of_root = {line.number for line in root.lines} if root else set()
         every = [each for each in self._seen.values() if stop is None or each.line.number < stop]
-        every += [_Seen(sign, root.lines[-1], True) for sign in signs(root.text, self._engine)] if root else []
-        # a sign with more than one cause says nothing of an exception that does not show it
+        every += (
+            [_Seen(sign, root.lines[-1], True) for sign in signs(root.text[:_LOOKED_AT_CHARACTERS], self._engine)]
+            if root
+            else []
+        )
+        every = [each for each in every if not (ended and each.of_a_request)]
+        # a sign with more than one cause, or of one request, says nothing of an exception that does not show it
         told = [
-            each for each in every if each.sign.sure is not Sure.POSSIBLE or not root or each.line.number in of_root
+            each
+            for each in every
+            if not root or each.line.number in of_root or not (each.sign.sure is Sure.POSSIBLE or each.of_a_request)
         ]
         if not told:
             return None
-        best = min(told, key=lambda each: (_WEIGHT[each.sign.sure], each.line.number not in of_root, each.line.number))
+        best = min(
+            told,
+            key=lambda each: (
+                each.of_a_request,
+                _WEIGHT[each.sign.sure],
+                each.line.number not in of_root,
+                each.line.number,
+            ),
+        )
         sign = best.sign
         return Diagnosis(
             sign.failure.id,

@@ -15,7 +15,7 @@ _RUNTIME = re.compile(
 )
 _DOCKER_JSON = re.compile(r'\{"log":"((?:[^"\\]|\\.)*)","stream":"std(?:out|err)"')
 _ENGINE = re.compile(
-    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<rank>[A-Z][A-Z\d ]*))?\] ?)?"  # SGLang, which writes no level
+    r"(?:(?P<sglang>\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<rank>[A-Z][A-Z\d ]*))?\]) ?)?"  # SGLang: no level
     r"(?:\((?P<process>[\w.-]+(?: pid=\d+)?(?:, ip=[\d.]+)?)\) ?)?"  # vLLM, Ray
     r"(?:\[(?P<torchrun>rank\d+)\]: ?)?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
@@ -23,8 +23,8 @@ _ENGINE = re.compile(
     r"(?:\d+\.\d\d\.\d{3}\.\d{3} (?P<llama>[DIWE]) )?"
 )
 _QUIET_LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "D", "I", "W"})
-# uvicorn's, and a Python warning with the code that it quotes
-_QUIET = re.compile(r"(?:INFO|WARNING|DEBUG): +|\S+:\d+: \w*Warning: |warnings\.warn\(")
+# uvicorn's, SGLang's where it knows a level, and a Python warning with the code that it quotes
+_QUIET = re.compile(r"(?:INFO|WARNING|DEBUG|Warning): *|\S+:\d+: \w*Warning: |warnings\.warn\(")
 _ACCESS = re.compile(r'INFO: +\S+ - "')
 _QUOTED = re.compile(r" {4}|  File ")
 
@@ -32,13 +32,15 @@ _QUOTED = re.compile(r" {4}|  File ")
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """number: in the log, from 1. process: who wrote it, empty where that is not said. quiet: information or a warning,
-    which is no evidence. quoted: code or a file name within a traceback. access: of one request."""
+    which is no evidence. quoted: code or a file name within a traceback. engine: whose way of writing it is, empty
+    where nothing tells. access: of one request."""
 
     number: int
     process: str
     text: str
     quiet: bool = False
     quoted: bool = False
+    engine: str = ""
 
     @property
     def access(self) -> bool:
@@ -58,4 +60,12 @@ def log_line(raw: str, number: int) -> LogLine:
     process = found["process"] or found["torchrun"] or (found["rank"] or "").strip()
     level = found["level"] or found["c10"] or found["llama"] or ""
     quiet = level in _QUIET_LEVELS or _QUIET.match(text.lstrip()) is not None
-    return LogLine(number, process, text, quiet, _QUOTED.match(text) is not None)
+    return LogLine(number, process, text, quiet, _QUOTED.match(text) is not None, _engine(found))
+
+
+def _engine(found: re.Match[str]) -> str:
+    if found["level"]:
+        return "vllm"
+    if found["llama"]:
+        return "llamacpp"
+    return "sglang" if found["sglang"] else ""

@@ -7,11 +7,13 @@ from holddown.verify.diagnose import Reading
 _LONGEST_LINE_BYTES = 1024 * 1024
 _LAST_LINES = 8
 _MOST_SHAPES = 100_000
+_FIRST_LINES = 100  # are read all: they tell which engine it is
 _FIGURES = b"0123456789"
 # A line without any of these shows no failure. Every captured failure is read through here.
 _TRIGGERS = (
     b"rror", b"ERR", b"xcept", b"raceback", b"ail", b"illed", b" E ", b"WARN", b"SIG", b"bort", b"FATAL", b"fault",
     b"nterrupt", b"xhausted", b"ied", b"not ", b"No ", b"imeout", b"imed out", b"annot",
+    b"atal", b"ead", b"ore dumped", b"Xid", b"Surprise", b"requires", b"xit code",
 )  # fmt: skip
 
 
@@ -55,7 +57,7 @@ class _Scan:
         """Where to go on: at the end, or after a line from which all others matter."""
         dull = self._dull
         for at in [at for at in range(start, len(lines)) if shapes[at] not in dull]:
-            if not _may_tell(shapes[at]):
+            if self._number + at > _FIRST_LINES and not _may_tell(shapes[at]):
                 dull.add(shapes[at])
                 continue
             if self._read(lines[at], at):

@@ -15,7 +15,7 @@ Groups = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A line that shows a failure, in words. edits: (setting, value)."""
+    """A line that shows a failure, in words. edits: (setting, value); none without a value."""
 
     failure: Failure
     form: Form
@@ -46,13 +46,13 @@ def _forms() -> tuple[tuple[Failure, Form, re.Pattern[str]], ...]:
 def _sign(failure: Failure, form: Form, match: re.Match[str]) -> Sign:
     groups = {name: value or "" for name, value in match.groupdict().items()}
     names = {**groups, **(DERIVED[form.derive](groups) if form.derive else {})}
-    edits = [edit.format_map(names).split("=", 1) for edit in form.edits or failure.edits]
+    edits = [edit.format_map(names).partition("=") for edit in form.edits or failure.edits]
     return Sign(
         failure,
         form,
         (form.cause or failure.cause).format_map(names),
         (form.remedy or failure.remedy).format_map(names),
-        tuple((name, value) for name, value in edits),
+        tuple((name, value) for name, _, value in edits if value),
     )
 
 
@@ -72,11 +72,16 @@ def _dividing_size(groups: Groups) -> Groups:
 
 
 def _parser(groups: Groups) -> Groups:
-    """kind, name, known -> flag, fits, count."""
+    """kind, name, known -> flag, fits (empty where none is near), count."""
     flag = groups["kind"].replace(" ", "-") + "-parser"
-    known = [name.strip() for name in groups["known"].rstrip(" })'\"").split(",")]
+    known = [name.strip(" '\"") for name in groups["known"].rstrip(" })'\"").split(",")]
     close = difflib.get_close_matches(groups["name"], known, n=1)
-    return {"flag": flag, "fits": close[0] if close else "NAME", "count": str(len(known))}
+    return {"flag": flag, "fits": close[0] if close else "", "count": str(len(known))}
+
+
+def _half(groups: Groups) -> Groups:
+    """seqs -> half."""
+    return {"half": str(max(int(groups["seqs"]) // 2, 1))}
 
 
 def _lower(groups: Groups) -> Groups:
@@ -92,6 +97,7 @@ DERIVED: Mapping[str, Callable[[Groups], Groups]] = {
     "utilization": _fitting_utilization,
     "divisor": _dividing_size,
     "parser": _parser,
+    "half": _half,
     "lower": _lower,
     "size": _size,
 }

@@ -9,6 +9,8 @@ from holddown.verify.log_line import LogLine
 
 _BEGIN = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Timeout|Died|Exhausted)\b(?:: .*)?$")
+# of a library, by its full name, which ends a traceback whatever it is called
+_ENDS_TRACEBACK = re.compile(r"(?:\w+\.)+[A-Z]\w*(?:: .*)?$")
 _TOLD_TO_STOP = re.compile(r"trigger received signal=SIG(?:TERM|INT)")
 # a shutdown goes on writing, and is no life
 _LAST_WORDS = re.compile(
@@ -83,7 +85,7 @@ class Tracebacks:
             self._tells = line.process if line.text != _BEGIN else ""
         elif line.quiet:
             return self._lived_on(process, line), False
-        elif not line.quoted and _EXCEPTION.match(line.text):
+        elif not line.quoted and _is_exception(line.text, within=process.block is not None):
             self._raised(process, line)
             self._tells = ""
             return False, True
@@ -137,6 +139,11 @@ class Tracebacks:
         return max(own, key=_where, default=None) or min(
             (each for each in every if each.survivor), key=_where, default=None
         )
+
+
+def _is_exception(text: str, *, within: bool) -> bool:
+    """within: a traceback, which this may end."""
+    return _EXCEPTION.match(text) is not None or (within and _ENDS_TRACEBACK.match(text) is not None)
 
 
 def _where(raised: Raised) -> int:
