@@ -153,7 +153,8 @@ class Reading:
         root = self._tracebacks.first(before=stop)
         ended = told is not None or exit_code not in (None, 0)
         found = self._best(root, stop, ended=ended) or self._ended(exit_code, root, stopped=told is not None)
-        return Report(found, root.lines if root else tuple(self._errors), tuple(self._last))
+        errors = tuple(each for each in self._errors if stop is None or each.number < stop)
+        return Report(found, root.lines if root else errors, tuple(self._last))
 
     def _best(self, root: Raised | None, stop: int | None, *, ended: bool) -> Diagnosis | None:
         """The surest sign; of two, the one of what failed first; else the earlier: causes stand above consequences.
