@@ -55,11 +55,13 @@ def line(dice: random.Random) -> str:
             f"[2026-05-04 {clock} TP{port % 8}] Decode batch. #running-req: {port % 64}, #token: {port}, token usage: "
             f"{share / 100:.2f}, cuda graph: True, gen throughput (token/s): {rate:.2f}, #queue-req: {port % 7}, "
         )
-    if kind < 0.97:
+    if kind < 0.93:
         done = dice.randrange(101)
         return f"Capturing CUDA graphs:  {done}%|{'#' * (done // 10):10}| {done}/100 [00:{second:02}<00:09, 5.33it/s]"
     if kind < 0.99:
-        return f"(APIServer pid=4101) INFO 05-04 {clock} [logger.py:42] Received request cmpl-{dice.getrandbits(64):x}"
+        return (
+            f"(APIServer pid=4101) INFO 05-04 {clock} [logger.py:42] Received request cmpl-{dice.getrandbits(128):032x}"
+        )
     return WARNING
 
 

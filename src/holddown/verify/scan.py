@@ -1,5 +1,6 @@
 """A log of any length, by blocks of bytes: what cannot matter is passed over without being looked at."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holddown.verify.diagnose import Reading
@@ -9,11 +10,13 @@ _LAST_LINES = 8
 _MOST_SHAPES = 100_000
 _FIRST_LINES = 100  # are read all: they tell which engine it is
 _FIGURES = b"0123456789"
+# what is left of a request's UUID without its figures: no two lines with one are of one shape
+_IDENTITY = re.compile(rb"[a-f-]{5,}")
 # A line without any of these shows no failure. Every captured failure is read through here.
 _TRIGGERS = (
     b"rror", b"ERR", b"xcept", b"raceback", b"ail", b"illed", b" E ", b"WARN", b"SIG", b"bort", b"FATAL", b"fault",
     b"nterrupt", b"xhausted", b"ied", b"not ", b"No ", b"imeout", b"imed out", b"annot",
-    b"atal", b"ead", b"ore dumped", b"Xid", b"Surprise", b"requires", b"xit code",
+    b"atal", b" dead", b"ore dumped", b"Xid", b"Surprise", b"requires", b"xit code",
 )  # fmt: skip
 
 
@@ -57,11 +60,14 @@ class _Scan:
         """Where to go on: at the end, or after a line from which all others matter."""
         dull = self._dull
         for at in [at for at in range(start, len(lines)) if shapes[at] not in dull]:
-            if self._number + at > _FIRST_LINES and not _may_tell(shapes[at]):
-                dull.add(shapes[at])
+            shape = _IDENTITY.sub(b"", shapes[at])
+            if shape in dull:
+                continue
+            if self._number + at > _FIRST_LINES and not _may_tell(shape):
+                dull.add(shape)
                 continue
             if self._read(lines[at], at):
-                dull.add(shapes[at])
+                dull.add(shape)
             if self._reading.waits(self._number + at):
                 return at + 1
         return len(lines)
