@@ -4,20 +4,22 @@ from dataclasses import dataclass
 
 from holddown.base.evidence import SourceKind
 from holddown.plan.plan import Plan, Setting
-from holddown.plan.wishes import Edit
+from holddown.plan.wishes import Edit, fraction_in
 from holddown.remember.record import Deployment
 
 MOST_RETRIES = 2
 # What may be changed without a word of the user's: how much is held and by which code it is computed. Not what the
-# weights are, what of the checkpoint is trusted, or who may ask.
+# weights are, what of the checkpoint is trusted, or who may ask; not a parser, which would read wrongly in silence.
 _SAFE = frozenset({
     "max-model-len", "context-length", "ctx-size", "max-num-seqs", "max-running-requests", "max-num-batched-tokens",
     "chunked-prefill-size", "gpu-memory-utilization", "mem-fraction-static", "kv-cache-dtype", "block-size",
     "tensor-parallel-size", "attention-backend", "moe-backend", "moe-runner-backend", "enforce-eager",
-    "disable-cuda-graph", "cuda-graph-max-bs", "disable-custom-all-reduce", "tool-call-parser", "reasoning-parser",
+    "disable-cuda-graph", "cuda-graph-max-bs", "disable-custom-all-reduce", "flash-attn",
     "enable-expert-parallel", "disable-shared-experts-fusion", "disable-flashinfer-autotune",
 })  # fmt: skip
 _KV = "kv-cache-dtype"
+_SHARES = frozenset({"gpu-memory-utilization", "mem-fraction-static"})
+_USUAL_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def next_edits(failed: Deployment, tried: tuple[Edit, ...], *, consent: bool) ->
     if any((each.name, each.value) in status.edits for each in tried):
         return Refused(f"{words} was tried already")
     for name, value in status.edits:
-        if why := _against(name, value, plan):
+        if why := _against(name, value, plan) or _wrong_way(name, value, plan, status.cause.code):
             return Refused(why)
     own = tuple(name for name, _ in status.edits if _by_user(plan.setting(name)))
     if own and not consent:
@@ -63,6 +65,16 @@ def _against(name: str, value: str, plan: Plan) -> str:
     if name == _KV and _bits(value) <= _bits(there.value if there is not None else "auto"):
         return f"--set {name}={value} is left to you: the KV cache's precision is only ever raised"
     return ""
+
+
+def _wrong_way(name: str, value: str, plan: Plan, code: str) -> str:
+    """A share that is larger after memory ran out, or smaller where the KV cache had too little."""
+    there = plan.setting(name)
+    was = (fraction_in(there.value) if there is not None else None) or _USUAL_SHARE
+    more, share = code == "engine.kv-cache-too-small", fraction_in(value)
+    if name not in _SHARES or share is None or (share > was) == more:
+        return ""
+    return f"--set {name}={value} is left to you: it was {was:g}, and that is the wrong way"
 
 
 def _bits(kv_cache_dtype: str) -> int:

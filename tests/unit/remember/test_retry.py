@@ -61,6 +61,9 @@ def test_it_is_changed_twice_at_most() -> None:
         (("quantization", "fp8"), ()),
         (("trust-remote-code", "true"), ()),
         (("host", "0.0.0.0"), ()),
+        (("tool-call-parser", "kimi_k2"), ()),
+        (("gpu-memory-utilization", "0.95"), ()),
+        (("gpu-memory-utilization", "0.85"), (("gpu-memory-utilization", "0.80"),)),
         (("kv-cache-dtype", "fp8"), ()),
         (("kv-cache-dtype", "fp8"), (("kv-cache-dtype", "bfloat16"),)),
         (("kv-cache-dtype", "auto"), ()),
@@ -72,6 +75,16 @@ def test_what_weakens_or_changes_nothing_is_refused(edit: tuple[str, str], there
     """Weights, trust, who may ask; a KV cache is only raised; and what it was already. With consent, too."""
     found = next_edits(failed(edit, settings=there), (), consent=True)
     assert isinstance(found, Refused) and found.why
+
+
+def test_a_share_moves_the_way_that_its_failure_asks_for() -> None:
+    """Down where memory ran out, up where the KV cache had too little."""
+    less = failed(("gpu-memory-utilization", "0.85"))
+    more = failed(("gpu-memory-utilization", "0.95"))
+    too_small = replace(more, status=replace(more.status, cause=replace(CAUSE, code="engine.kv-cache-too-small")))
+
+    assert not isinstance(next_edits(less, (), consent=False), Refused)
+    assert not isinstance(next_edits(too_small, (), consent=False), Refused)
 
 
 @pytest.mark.parametrize("old", ["fp8", "fp8_e4m3", "nvfp4"])
