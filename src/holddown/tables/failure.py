@@ -17,8 +17,8 @@ class Sure(StrEnum):
 class Form:
     """One way in which a failure shows on a line of a log: stable fragments, without file names and line numbers.
 
-    engine: that prints it, empty for any; where its releases say it otherwise, each has a form. cause, remedy, edits: in
-    place of the failure's. Texts are templates over the pattern's named groups; derive: names a function that makes
+    engine: that prints it, empty for any; where its releases say it otherwise, each has a form. cause, remedy, edits:
+    in place of the failure's. Texts are templates over the pattern's named groups; derive: names a function that makes
     further ones of them. edits: `setting=value`, of a plan that would not fail so.
     """
 
