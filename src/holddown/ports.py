@@ -50,6 +50,9 @@ class Host(Protocol):
     def port_holder(self, host: str, port: int) -> str | None:
         """Who listens where a bind to (host, port) would fail, as text for a person; None when it is free."""
 
+    def oom_kills(self) -> int:
+        """How many processes of our own control group the kernel has killed for want of memory since it was made."""
+
 
 class Leftovers(Protocol):
     """What engines left behind. Looking is free; `remove` and `end` check again that they act on what was judged."""

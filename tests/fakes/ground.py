@@ -39,3 +39,6 @@ class FakeGround:
 
     def port_holder(self, host: str, port: int) -> str | None:
         return self.held.get(port)
+
+    def oom_kills(self) -> int:
+        return 0

@@ -85,6 +85,9 @@ class FakeHost:
     def port_holder(self, host: str, port: int) -> str | None:
         return None
 
+    def oom_kills(self) -> int:
+        return 0
+
 
 @dataclass
 class FakeLeftovers:

@@ -44,6 +44,7 @@ class FakeMachine:
     on_supervisor: Callable[[str], None] = lambda _: None
     status: int | None = None
     ticks: int = 0
+    kills: int = 0
 
     # --- what a test does -------------------------------------------------------------------------------
 
@@ -142,6 +143,9 @@ class FakeMachine:
         if self.disk_fails:
             raise MachineError("cannot be looked at", code="machine.disk")
         return Disk(path, "/", "ext4", 1 << 40, self.log_disk_free_bytes)
+
+    def oom_kills(self) -> int:
+        return self.kills
 
     def port_holder(self, host: str, port: int) -> str | None:
         return None

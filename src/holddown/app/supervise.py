@@ -13,7 +13,7 @@ from holddown.app.verify import verify
 from holddown.app.watch import Watch
 from holddown.base.errors import LaunchError, MachineError, StoreError
 from holddown.base.finding import Finding, Severity
-from holddown.explain.supervision import adopted, broken, log_disk_full, never_started, port_taken
+from holddown.explain.supervision import adopted, broken, killed_for_memory, log_disk_full, never_started, port_taken
 from holddown.facts.machine import ProcessFacts
 from holddown.launch import lifecycle
 from holddown.launch.engines import adapter
@@ -30,6 +30,11 @@ from holddown.verify.verdict import Outcome, Verdict
 
 _UNSEEN_S = 1.0
 _STARTING_POLL_S = 0.2
+# what a log tells of a process that was killed from outside, by whomever: at most that another misses it
+_MAYBE_FOR_MEMORY = frozenset({
+    "engine.killed", "engine.worker-killed", "engine.worker-died", "engine.child-failed", "engine.scheduler-killed",
+    "engine.exception", "engine.no-reason-found",
+})  # fmt: skip
 _SERVING_POLL_S = 2.0
 _LOOK_AROUND_S = 2.0  # a look at every process of the machine costs about 10 ms
 _SERVING_LOOK_S = 10.0  # also how often /health is asked: an engine logs each request
@@ -96,6 +101,7 @@ class _Supervisor:
         self._activity: Activity | None = None
         self._unseen_since: float | None = None
         self._engine_ended = self._log_disk_noted = self._stranger_noted = False
+        self._oom_kills = doors.host.oom_kills()
         self._watch = Watch(doors.client, birth.engine.kind, birth.plan.served_model_name)
         self._announcer = Announcer(doors.notify, patience) if doors.notify is not None else None
 
@@ -379,7 +385,11 @@ class _Supervisor:
     def _diagnose(self, exit_code: int | None) -> None:
         self._settle_log()
         report = read_log(self._doors.log.tail(_DIAGNOSED_LINES), self.birth.engine.kind).report(exit_code)
-        cause = self.chronicle.addressed(as_finding(report, exit_code))
+        cause = as_finding(report, exit_code)
+        kills = self._doors.host.oom_kills() - self._oom_kills
+        if kills > 0 and cause.code in _MAYBE_FOR_MEMORY:
+            cause = killed_for_memory(cause, kills, self._doors.host.facts().memory)
+        cause = self.chronicle.addressed(cause)
         edits = report.diagnosis.edits if report.diagnosis else ()
         self.chronicle.change(replace(self._status, cause=cause, edits=edits))
         self.chronicle.add(record.Noted(cause))

@@ -1,7 +1,8 @@
 """What a supervisor has to say about itself and about the ground it stands on."""
 
 from holddown.base.finding import Finding, Severity
-from holddown.facts.machine import ProcessFacts
+from holddown.base.units import size_text
+from holddown.facts.machine import Memory, ProcessFacts
 from holddown.launch.lifecycle import ProcessRef, State
 
 
@@ -58,6 +59,20 @@ def port_taken(name: str, port: int, by: ProcessFacts) -> Finding:
         what=f"port {port} was free when {name} was planned, and another program answers there now",
         seen=f"pid {by.pid} of {by.user}: {by.title}",
         do="if the engine fails for it, run holddown up again: it takes another port",
+    )
+
+
+def killed_for_memory(cause: Finding, kills: int, memory: Memory) -> Finding:
+    """In place of a cause that only knows of a signal 9. memory: as it was right after."""
+    count = f"{kills} processes" if kills > 1 else "a process"
+    return Finding(
+        code="engine.killed-for-memory",
+        severity=Severity.BLOCK,
+        subject=cause.subject,
+        what=f"the kernel killed {count} of its control group for want of memory: {size_text(memory.limit_bytes)} are "
+        f"all there is ({memory.because.partition(';')[0]})",
+        seen=f"oom_kill grew by {kills} while it ran; {cause.seen}",
+        do="more memory for the container or service; a smaller KV cache or a shorter context need less",
     )
 
 

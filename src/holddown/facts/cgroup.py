@@ -136,6 +136,16 @@ def read_reclaimable(stat: str) -> int:
     return sum(found.get(f"total_{key}", found.get(key, 0)) for key in ("active_file", "inactive_file"))
 
 
+def read_oom_kills(text: str) -> int:
+    """How many processes of a group the kernel has killed for want of memory, out of version 2's `memory.events` or
+    version 1's `memory.oom_control`; 0 where it does not tell (before Linux 4.13).
+
+    Source: the kernel's documentation of cgroup v2; mm/memcontrol.c mem_cgroup_oom_control_read.
+    """
+    counts = (line.split() for line in text.split("\n"))
+    return sum(int(words[1]) for words in counts if len(words) == 2 and words[0] == "oom_kill" and words[1].isdecimal())
+
+
 def bound_memory(meminfo: Meminfo, limits: tuple[MemoryLimit, ...]) -> Memory:
     """The least of the machine's memory and every group's limit, and the least that is left of any of them."""
     limit_bytes, because = meminfo.total_bytes, "the machine's memory (MemTotal)"

@@ -565,3 +565,25 @@ def test_findings_are_for_people() -> None:
     findings: list[Finding] = list(world.recorded.notes)
     assert {each.code for each in findings} == {"supervisor.adopted", "disk.log-full"}
     assert all(each.what and each.seen for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("", "engine.killed-for-memory"),
+        ("RuntimeError: Engine core initialization failed. See root cause above.", "engine.killed-for-memory"),
+        ("attention heads (7) must be divisible by tensor parallel size (2)", "engine.heads-not-divisible"),
+    ],
+)
+def test_a_kill_for_want_of_memory_is_told_from_any_other(line: str, code: str) -> None:
+    """The counter of its control group grew; a line that tells why it failed stays the cause."""
+    world = World(healthy_from=HOUR_S)
+
+    def dies() -> None:
+        world.log.lines.append(line)
+        world.machine.kills += 1
+        world.machine.all_end(-9)
+
+    world.at(3.0, dies)
+    cause = world.live().cause
+    assert cause is not None and cause.code == code

@@ -13,6 +13,7 @@ from holddown.facts.cgroup import (
     read_cpu_max,
     read_limit,
     read_memberships,
+    read_oom_kills,
     read_reclaimable,
 )
 from holddown.facts.proc import Meminfo, read_mountinfo
@@ -132,3 +133,18 @@ def test_the_tightest_bounds_cpus(allowed: int, quotas: tuple[CpuQuota, ...], us
     found, why = bound_cpus(8, allowed, quotas)
     assert found == usable
     assert because in why
+
+
+@pytest.mark.parametrize(
+    ("text", "kills"),
+    [
+        ("low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n", 3),
+        ("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", 2),
+        ("oom_kill_disable 0\nunder_oom 0\n", 0),
+        ("", 0),
+        ("oom_kill many\noom_kill\n", 0),
+    ],
+)
+def test_kills_for_want_of_memory_are_counted(text: str, kills: int) -> None:
+    """Version 2's events, version 1's control, and files that tell nothing."""
+    assert read_oom_kills(text) == kills

@@ -22,6 +22,7 @@ from holddown.facts.cgroup import (
     read_cpu_max,
     read_limit,
     read_memberships,
+    read_oom_kills,
     read_reclaimable,
 )
 from holddown.facts.machine import Cpu, Disk, MachineFacts, Memory, ProcessFacts
@@ -78,6 +79,15 @@ class LocalHost:
 
     def port_holder(self, host: str, port: int) -> str | None:
         return binding.port_holder(host, port)
+
+    def oom_kills(self) -> int:
+        return _oom_kills(_mounts())
+
+
+def _oom_kills(mounts: tuple[Mount, ...]) -> int:
+    own = _groups(mounts, "memory")[:1]
+    names = {1: "memory.oom_control", 2: "memory.events"}
+    return sum(read_oom_kills(_word(group, names[group.version])) for group in own)
 
 
 def _mounts() -> tuple[Mount, ...]:

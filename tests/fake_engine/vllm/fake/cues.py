@@ -23,7 +23,7 @@ SHARES = {"config": 0.1, "weights": 0.5, "compile": 0.15, "profile": 0.1, "kv-ca
 class Cues:
     """crash_after: requests answered before the engine dies, or None. die_after_ready: seconds, or None. room_tokens:
     of the KV cache, which a longer context does not fit; 0 for any. hang_after: requests answered before the next one
-    hangs, or None."""
+    hangs, or None. eat_mib: memory that its core takes while it loads."""
 
     load_seconds: float
     shards: int
@@ -40,6 +40,7 @@ class Cues:
     owner: str
     room_tokens: int
     hang_after: int | None
+    eat_mib: int
 
 
 def only_for(names: "list[str]") -> None:
@@ -87,4 +88,5 @@ def read() -> Cues:
         owner=env("FAKE_OWNER", ""),
         room_tokens=int(env("FAKE_ROOM_TOKENS", "0")),
         hang_after=hang_after,
+        eat_mib=int(env("FAKE_EAT_MIB", "0")),
     )

@@ -150,6 +150,8 @@ def load(core: Core) -> None:
         worker_log.info("monitor.py:91", "[backbone] Initial profiling/warmup run took 0.04 s")
         worker_log.info("cpu_model_runner.py:91", "Warming up done.")
     core.await_workers()
+    eaten = bytearray(cues.eat_mib * 1024**2)
+    eaten[:: mmap.PAGESIZE] = b"x" * len(range(0, len(eaten), mmap.PAGESIZE))
     core.pause("profile")
     worker_log.info("cpu_worker.py:260", "Explicitly set (1.0/16.84) GiB for KV cache on node 0.")
     core.pause("kv-cache")
