@@ -19,6 +19,7 @@ class Watch:
     name: str
     _counted: float | None = None
     _busy_at: float | None = None
+    _idle: bool = False
 
     def look(self, now: float) -> str:
         """What is missing, empty for nothing: requests run, and no counter has grown since the last look."""
@@ -26,6 +27,7 @@ class Watch:
         if not table.running_metric:
             return ""
         running, *counters = self.client.gauges(table.running_metric, *table.progress_metrics)
+        self._idle = running == 0
         told = [each for each in counters if each is not None]
         if not running or not told:
             self._counted = None
@@ -35,9 +37,10 @@ class Watch:
         return f"{running:.0f} requests run, and not a token more" if before == self._counted else ""
 
     def due(self, now: float) -> bool:
-        """Whether it has been idle for so long that one token is asked of it."""
+        """Whether it has been idle for so long that one token is asked of it. One that does not tell whether it is idle
+        is not asked: the token might wait in its queue for minutes."""
         self._busy_at = now if self._busy_at is None else self._busy_at
-        return now - self._busy_at >= PROBE_EVERY_S
+        return self._idle and now - self._busy_at >= PROBE_EVERY_S
 
     def probe(self, now: float) -> str:
         """What is missing, empty for nothing."""

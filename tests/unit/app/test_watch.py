@@ -43,11 +43,22 @@ def test_a_token_is_asked_of_one_that_was_idle_for_long() -> None:
 
     assert not engine.due(0)
     engine.look(100)
+    client.measured[RUNNING] = 0
+    engine.look(110)
     assert not engine.due(PROBE_EVERY_S)
     assert engine.due(100 + PROBE_EVERY_S)
     assert engine.probe(100 + PROBE_EVERY_S) == ""
     assert len(client.asked) == 1 and client.asked[0].max_tokens == 1
     assert not engine.due(101 + PROBE_EVERY_S)
+
+
+def test_nothing_is_asked_of_one_that_does_not_tell_whether_it_is_idle() -> None:
+    """Its queue may be long: a token that waits there is no sign of a hang."""
+    engine = watch(FakeClient())
+    engine.look(0)
+
+    assert not engine.due(0)
+    assert not engine.due(10 * PROBE_EVERY_S)
 
 
 def test_a_refusal_is_what_is_missing() -> None:
