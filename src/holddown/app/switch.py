@@ -132,7 +132,9 @@ def cut_short(doors: Doors) -> tuple[Deployment, ...]:
         if lives(going.owner, doors.host):
             continue
         before, after = doors.store.get(going.before), _after(going, doors)
-        step = owed(before, after) if before is not None else Owed.DONE
+        # a restart of the machine ended all of it, and nothing comes back of that by itself
+        rebooted = going.owner.boot_id != doors.processes.me().boot_id
+        step = Owed.DONE if rebooted or before is None else owed(before, after)
         if step is Owed.DONE:
             doors.store.end_switching(going.before)
         elif step is Owed.BACK and before is not None:

@@ -72,6 +72,17 @@ def test_what_is_settled_is_taken_off_the_record() -> None:
         assert world.store.switchings() == ()
 
 
+def test_a_restart_of_the_machine_settles_it() -> None:
+    """Nothing is started by itself because of what was going on before."""
+    world = World()
+    world.goes_on(State.FAILED)
+    (going,) = world.store.switchings()
+    world.store.put_switching(replace(going, owner=replace(going.owner, boot_id="another")))
+
+    assert cut_short(world.doors) == ()
+    assert world.store.switchings() == ()
+
+
 def test_what_goes_on_is_left_alone() -> None:
     """By its command, which lives; or by the other's supervisor."""
     world = World()
