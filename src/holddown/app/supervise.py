@@ -249,6 +249,7 @@ class _Supervisor:
         self._asked_health_at = now
         ok, silence = self._doors.client.healthy(), ""
         if ok and self._life.within(State.STARTING):
+            self._read_log()  # its last phase was written before it answered, and is none any more after
             ok = self._is_own_answer()
         elif ok and self._life.within(State.RELEASED):
             silence = self._watch.look(now)
