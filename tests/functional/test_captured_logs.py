@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holddown.verify.diagnose import root_cause
+from fakes.diagnosis import root_cause
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures" / "vllm"
 EXPECTED = {

@@ -3,13 +3,10 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +16,13 @@ import pytest
 from holddown.edges.client import HttpClient
 from holddown.edges.hosts.local import LocalHost
 from holddown.edges.probes.llamacpp import LlamaCppProbe
-from holddown.edges.store import SqliteStore
 from holddown.facts.answers import Ask, Message
 from holddown.facts.engine import Engine
 from holddown.remember.record import Deployment
 from holddown.verify.expect import CHECK_NAMES, WrongModel
+from live.place import Place, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A home of its own, with the real server registered in it."""
-
-    path: Path
-    env: dict[str, str]
-
-    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "holddown", *words],
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def record(self) -> Deployment:
-        found = SqliteStore(self.path / "state" / "holddown" / "records.sqlite").latest("gguf")
-        assert found is not None
-        return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +41,13 @@ def place(llama_server: Path) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def up(place: Place, demo_gguf: Path) -> "subprocess.CompletedProcess[str]":
     """The one start that the claims below rest on. No engine is named: the format finds it."""
-    return place.run("up", str(demo_gguf), "--name", "gguf", "--port", str(free_port()))
+    return place.run("up", str(demo_gguf), "--name", "gguf", "--port", free_port())
 
 
 @pytest.fixture(scope="module")
 def released(place: Place, up: "subprocess.CompletedProcess[str]") -> Deployment:
     assert up.returncode == 0, up.stderr + up.stdout
-    return place.record()
+    return place.record("gguf")
 
 
 def test_it_is_released_with_every_check_that_fits(up: Any, released: Deployment) -> None:
@@ -130,7 +97,7 @@ def test_it_is_stopped_and_nothing_is_left(place: Place, released: Deployment) -
     engine = released.status.engine
     assert engine is not None
     assert place.run("down", "gguf").returncode == 0
-    assert place.record().status.state == "stopped"
+    assert place.record("gguf").status.state == "stopped"
     assert not [one for one in LocalHost().processes() if one.session == engine.pid and one.state != "Z"]
     assert not Path(released.birth.run_dir).exists()
 
@@ -138,7 +105,7 @@ def test_it_is_stopped_and_nothing_is_left(place: Place, released: Deployment) -
 def test_health_is_503_while_it_loads(llama_server: Path, demo_gguf: Path) -> None:
     """Its port is open long before it can answer: that is not taken for health."""
     port = free_port()
-    words = [str(llama_server), "--model", str(demo_gguf), "--port", str(port), "--ctx-size", "2048"]
+    words = [str(llama_server), "--model", str(demo_gguf), "--port", port, "--ctx-size", "2048"]
     seen: list[int] = []
     client = HttpClient(f"http://127.0.0.1:{port}")
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:

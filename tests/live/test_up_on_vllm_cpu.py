@@ -3,62 +3,29 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holddown.edges.hosts.local import LocalHost
-from holddown.edges.store import SqliteStore
 from holddown.measure.stats import carried_percentiles
 from holddown.remember.record import Deployment
 from holddown.verify.expect import CHECK_NAMES
+from live.place import Place, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A home of its own, with the real engine registered in it."""
-
-    path: Path
-    env: dict[str, str]
-
-    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "holddown", *words],
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def record(self, name: str) -> Deployment:
-        found = SqliteStore(self.path / "state" / "holddown" / "records.sqlite").latest(name)
-        assert found is not None
-        return found
-
-    def processes(self) -> list[str]:
-        """Titles of every engine's processes: those in the sessions that our engines led. Their environment does not
-        tell, since an engine writes its processes' titles over it."""
-        store = SqliteStore(self.path / "state" / "holddown" / "records.sqlite")
-        sessions = {each.status.engine.pid for each in store.all() if each.status.engine is not None}
-        return [one.title for one in LocalHost().processes() if one.session in sessions and one.state != "Z"]
-
-
-def free_port() -> str:
-    """The default one may be another program's by the time that an engine binds it, half a minute later."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+def processes(place: Place) -> list[str]:
+    """Titles of every engine's processes: those in the sessions that our engines led. Their environment does not tell,
+    since an engine writes its processes' titles over it."""
+    sessions = {each.status.engine.pid for each in place.store.all() if each.status.engine is not None}
+    return [one.title for one in LocalHost().processes() if one.session in sessions and one.state != "Z"]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +41,7 @@ def place(vllm_python: str) -> Iterator[Place]:
     yield place
     for deployment in json.loads(place.run("list", "--json").stdout):
         place.run("down", deployment["birth"]["name"])
-    assert place.processes() == []
+    assert processes(place) == []
     shutil.rmtree(path)
 
 
@@ -150,11 +117,11 @@ def test_a_killed_server_leaves_nothing_behind(place: Place, released: Deploymen
     """The last claim, since it ends the engine: SIGKILL of its API server, and neither process nor memory is left."""
     status = place.record("demo").status
     assert status.engine is not None and status.segments
-    assert [title for title in place.processes() if title.startswith("VLLM::")]
+    assert [title for title in processes(place) if title.startswith("VLLM::")]
     os.kill(status.engine.pid, 9)
     ended = _until(lambda: place.record("demo") if place.record("demo").status.state.over else None)
     assert ended.status.state == "failed" and ended.status.why == "the engine was killed by signal 9 while released"
-    _until(lambda: not place.processes())
+    _until(lambda: not processes(place))
     assert not [segment.path for segment in status.segments if Path(segment.path).exists()]
     assert not Path(released.birth.run_dir).exists()
     shown = place.run("status", "demo")
@@ -197,7 +164,7 @@ def test_healthy_is_not_released(place: Place, mla_checkpoint: Path) -> None:
     healthy, mended = released.stderr.split("trying again with --set kv-cache-dtype=auto")
     assert "it answers" in healthy and "released" not in healthy
     second = place.record("mla")
-    first = SqliteStore(place.path / "state" / "holddown" / "records.sqlite").get(second.birth.after)
+    first = place.store.get(second.birth.after)
     assert first is not None and first.status.cause is not None
     assert first.status.cause.code == "engine.kv-cache-dtype"
     assert "released" in mended

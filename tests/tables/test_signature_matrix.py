@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fakes.diagnosis import root_cause
 from fakes.failing_logs import CAPTURES, FailingLog, failing_logs
 from holddown.tables.failure import Failure
 from holddown.tables.load import failures
-from holddown.verify.diagnose import root_cause
 from holddown.verify.scan import scan
 
 LOGS = failing_logs()

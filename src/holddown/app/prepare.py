@@ -86,8 +86,9 @@ def prepare(request: Request, folders: tuple[str, ...], doors: Doors) -> Prepare
     gone = {each.pid for each in leaving.processes}
     processes = tuple(each for each in doors.host.processes() if each.pid not in gone)
     machine = vacated(doors.host.facts((inspection.model.path, *folders)), leaving.processes)
-    active = [each for each in doors.store.all(active_only=True) if each.birth.id != request.in_place_of]
-    site = Site(machine, gpu_claims(active), calibrations=calibrations(doors.store.all()))
+    records = doors.store.all()
+    active = [each for each in records if not each.status.state.over and each.birth.id != request.in_place_of]
+    site = Site(machine, gpu_claims(active), calibrations=calibrations(records))
     wishes = replace(request.wishes, consent=_consent(request, inspection.model, doors.store))
     planned = planning.plan_of(inspection, site, wishes, doors.planning, ask=request.ask_engine)
     if isinstance(planned, NoPlan):

@@ -2,9 +2,6 @@
 
 import os
 import re
-import sys
-import traceback
-from collections.abc import Callable
 
 import click
 
@@ -12,9 +9,10 @@ from holddown import wiring
 from holddown.app import serve as serving
 from holddown.app import service as app
 from holddown.app.service import Installed, Removed
-from holddown.base.errors import HolddownError, UsageError
+from holddown.base.errors import UsageError
 from holddown.cli.deployments import attended, named
-from holddown.cli.output import answer, findings_text, json_option, progress, show_error
+from holddown.cli.output import answer, findings_text, json_option, progress
+from holddown.cli.supervise import to_its_end
 from holddown.cli.views import failed_text
 from holddown.launch.lifecycle import State
 from holddown.remember.record import Birth
@@ -83,14 +81,14 @@ def remove(name: str, system: bool, as_json: bool) -> None:
 @click.argument("deployment_id")
 def run(deployment_id: str) -> None:
     """What the unit starts. Not for people."""
-    _to_its_end(lambda: _run(deployment_id))
+    to_its_end(lambda: _run(deployment_id))
 
 
 @command.command("settle", hidden=True)
 @click.argument("deployment_id")
 def settle(deployment_id: str) -> None:
     """What the unit runs after the service has ended. Not for people."""
-    _to_its_end(lambda: _settle(deployment_id))
+    to_its_end(lambda: _settle(deployment_id))
 
 
 def _run(deployment_id: str) -> int:
@@ -120,22 +118,6 @@ def _birth(deployment_id: str, doors: serving.Doors) -> Birth:
         what = f"no deployment {deployment_id} is on record: this service is of one that is forgotten"
         raise UsageError(what, code="usage.no-deployment", do="holddown service install NAME    of one that is there")
     return deployment.birth
-
-
-def _to_its_end(job: Callable[[], int]) -> None:
-    """Not by the interpreter's end, which waits for every thread: see `supervise`."""
-    code = 70
-    try:
-        code = job()
-    except HolddownError as error:
-        show_error(error, as_json=False)
-        code = error.exit_code
-    finally:
-        if code == 70:
-            traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 # --- words ------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A diagnosis in words: what it is, what it rests on, what to do, and what failed first."""
 
 from holddown.explain.drawing import WIDTH, wrapped
-from holddown.verify.diagnose import Diagnosis, Report
+from holddown.verify.diagnose import Diagnosis, Report, in_settings
 
 _SHOWN_LINES = 24  # of a traceback the end, which tells more than its begin
 _LABEL = 8
@@ -37,9 +37,9 @@ def _diagnosis(found: Diagnosis, *, ours: bool) -> str:
 def remedy(found: Diagnosis, *, ours: bool) -> str:
     """`--set max-model-len=32640` of a deployment of ours, `--max-model-len 32640` of any other, where a switch is its
     name alone."""
-    edits = (f"--set {name}={value}" if ours else _flag(name, value) for name, value in found.edits)
-    words = " ".join(edits)
-    return "; ".join(filter(None, (f"holddown up ... {words}" if ours and words else words, found.remedy)))
+    if ours:
+        return in_settings(found)
+    return "; ".join(filter(None, (" ".join(_flag(name, value) for name, value in found.edits), found.remedy)))
 
 
 def _flag(name: str, value: str) -> str:

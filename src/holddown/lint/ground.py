@@ -11,7 +11,7 @@ from holddown.lint.case import Case
 from holddown.lint.memory import Room, room_remarks
 from holddown.lint.planner_words import as_words
 from holddown.lint.remark import Remark
-from holddown.lint.sizes import changes_of, in_options, resized, split_of, unlike, within
+from holddown.lint.sizes import as_options, changes_of, resized, split_of, unlike, within
 from holddown.lint.together import elsewhere, visible_gpus
 from holddown.plan.build_fit import build_findings
 from holddown.plan.choose import build_unfit
@@ -96,7 +96,7 @@ class _Asking:
         instead = unlike(self.case, self.split, self.mended) if limit.blocks else {}
         if limit is NO_EXPERTS:
             instead[self.case.roles.expert_parallel] = "false"
-        what, do = f"{self.split.text}: {limit.what}", in_options(instead)
+        what, do = f"{self.split.text}: {limit.what}", as_options(instead)
         changes = changes_of(self.case, instead)
         return Remark(Finding("fit.split", severity, self.split.text, what, limit.source, do), changes)
 

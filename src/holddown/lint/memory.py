@@ -11,7 +11,7 @@ from holddown.facts.model import ModelFacts
 from holddown.lint.case import Case
 from holddown.lint.planner_words import as_words, in_words
 from holddown.lint.remark import Remark
-from holddown.lint.sizes import Names, changes_of, in_options, sizes
+from holddown.lint.sizes import Names, as_options, changes_of, sizes
 from holddown.plan.choose import plan as choose
 from holddown.plan.memory import batch_defaults
 from holddown.plan.parallelism import Parallelism
@@ -145,7 +145,7 @@ def _too_long(room: Room, finding: Finding, instead: Mapping[Names, str]) -> Rem
     what = in_words(finding.what)
     what = what if given else f"without {name} it takes all that the model was made for: {what}"
     seen = room.case.seen(given.line if given else 0, "" if finding.seen.startswith("--set") else finding.seen)
-    said = Finding("fit.context", finding.severity, name, what, seen, in_options(instead) or f"a shorter {name}")
+    said = Finding("fit.context", finding.severity, name, what, seen, as_options(instead) or f"a shorter {name}")
     # where it may yet fit, the command stays as it was meant
     return Remark(said, changes_of(room.case, instead) if finding.blocks else ())
 
@@ -155,7 +155,7 @@ def _too_large(room: Room, outcome: NoPlan, instead: Mapping[Names, str]) -> Rem
     gpus = room.gpus
     what = f"it does not fit: {in_words(reasons[0].why if reasons else outcome.what)}"
     seen = f"{room.split.text} on {len(gpus)} x {gpus[0].name}" if gpus else room.site.machine.hostname
-    do = in_options(instead) or in_words("; ".join(outcome.do.splitlines()[:2]))
+    do = as_options(instead) or in_words("; ".join(outcome.do.splitlines()[:2]))
     return Remark(
         Finding("fit.memory", Severity.BLOCK, room.split.text, what, seen, do), changes_of(room.case, instead)
     )

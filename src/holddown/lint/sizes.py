@@ -86,7 +86,7 @@ def changes_of(case: Case, instead: Mapping[Names, str]) -> tuple[Change, ...]:
     return tuple(change for names, value in instead.items() for change in case.put(names, value))
 
 
-def in_options(instead: Mapping[Names, str]) -> str:
+def as_options(instead: Mapping[Names, str]) -> str:
     """`--tensor-parallel-size 8 without --enable-expert-parallel`."""
     words = {"true": "--{}", "false": "without --{}"}
     return " ".join(words.get(value, f"--{{}} {value}").format(names[0]) for names, value in instead.items())

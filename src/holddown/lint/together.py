@@ -8,7 +8,7 @@ from holddown.facts.engine import version_key
 from holddown.facts.machine import MachineFacts
 from holddown.lint.case import Case
 from holddown.lint.remark import Change, Remark
-from holddown.lint.sizes import changes_of, in_options, split_of, unlike, within
+from holddown.lint.sizes import as_options, changes_of, split_of, unlike, within
 from holddown.plan.parallelism import Parallelism
 from holddown.plan.wishes import number_in
 from holddown.tables.command import Bond, Clash, Order, Together
@@ -182,7 +182,7 @@ def _too_many(case: Case, split: Parallelism, machine: MachineFacts) -> Iterator
         given.written if given else "GPUs",
         f"{split.world_size} GPUs are asked for ({how} parallel), {there}",
         case.seen(given.line if given else 0, f"{len(machine.gpus)} x {machine.gpus[0].name}"),
-        f"{in_options(instead) or 'smaller sizes'}, or more GPUs",
+        f"{as_options(instead) or 'smaller sizes'}, or more GPUs",
     )
     yield Remark(finding, changes_of(case, instead))
 

@@ -27,8 +27,6 @@ _SAYS_SO = re.compile(
 )
 # of one kind of sign; a log that shows more shows no other
 _MOST_KINDS = 512
-# an engine's longest message, its list of all architectures, has 12,000 characters and says first what is wrong
-_LOOKED_AT_CHARACTERS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ class Reading:
         )
 
     def _look(self, line: LogLine, raised: bool) -> None:
-        for sign in signs(line.text[:_LOOKED_AT_CHARACTERS], self._engine):
+        for sign in signs(line.text, self._engine):
             key = (sign.failure.id, sign.cause)
             if key not in self._seen and len(self._seen) < _MOST_KINDS:
                 self._seen[key] = _Seen(sign, line, raised)
@@ -161,11 +159,8 @@ class Reading:
         ended: the engine did, so that what it lived on after is no cause."""
         of_root = {line.number for line in root.lines} if root else set()
         every = [each for each in self._seen.values() if stop is None or each.line.number < stop]
-        every += (
-            [_Seen(sign, root.lines[-1], True) for sign in signs(root.text[:_LOOKED_AT_CHARACTERS], self._engine)]
-            if root
-            else []
-        )
+        if root is not None:
+            every += [_Seen(sign, root.lines[-1], True) for sign in signs(root.text, self._engine)]
         every = [each for each in every if not (ended and each.of_a_request)]
         # a sign with more than one cause, or of one request, says nothing of an exception that does not show it
         told = [
@@ -218,11 +213,6 @@ def read_log(lines: Iterable[str], engine: str = "") -> Reading:
 
 
 # --- as a finding, for a deployment of our own ----------------------------------------------------------------------
-
-
-def root_cause(log_lines: Sequence[str], exit_code: int | None, engine: str = "") -> Finding:
-    """The cause of an engine's end. exit_code: its exit status, or minus the signal; None where that is unknown."""
-    return as_finding(read_log(log_lines, engine).report(exit_code), exit_code)
 
 
 def as_finding(report: Report, exit_code: int | None) -> Finding:

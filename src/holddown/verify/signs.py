@@ -11,6 +11,8 @@ from holddown.tables.failure import Failure, Form, Sure
 from holddown.tables.load import failures
 
 Groups = Mapping[str, str]
+# an engine's longest message, its list of all architectures, has 12,000 characters and says first what is wrong
+_LOOKED_AT_CHARACTERS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ def signs(text: str, engine: str = "") -> Iterator[Sign]:
     for failure, form, pattern in _forms():
         if form.engine and engine and form.engine != engine:
             continue
-        match = pattern.search(text)
+        match = pattern.search(text, 0, _LOOKED_AT_CHARACTERS)
         if match is not None:
             yield _sign(failure, form, match)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fakes.diagnosis import root_cause
 from fakes.failing_logs import FailingLog, failing_logs
 from holddown.base.finding import Severity
-from holddown.verify.diagnose import root_cause
 
 
 @pytest.mark.parametrize("excerpt", failing_logs(), ids=lambda excerpt: excerpt.name)
