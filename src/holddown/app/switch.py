@@ -68,9 +68,9 @@ def switch(before: Deployment, name: str, starts: Starts, doors: Doors, say: por
     doors.store.put_switching(going)
     began = clock.monotonic()
     down(before, doors)
-    _await_memory(before, doors, say)
     failed, obstacle = None, None
     try:
+        _await_memory(before, doors, say)
         after = starts.after(lambda id: doors.store.put_switching(replace(going, after=id)))
         if after.status.state is State.RELEASED:
             doors.store.end_switching(before.birth.id)
@@ -90,9 +90,8 @@ def _await_memory(before: Deployment, doors: Doors, say: ports.Progress) -> None
     deadline = doors.clock.monotonic() + _MEMORY_PATIENCE_S
     while busy := [gpu for gpu in _gpus(before, doors) if held_bytes(gpu) > BUSY_BYTES]:
         if doors.clock.monotonic() > deadline:
-            say(
-                f"GPU {', '.join(str(gpu.index) for gpu in busy)}: memory is still held after {before.birth.name} ended"
-            )
+            names = ", ".join(str(gpu.index) for gpu in busy)
+            say(f"GPU {names}: memory is still held after {before.birth.name} ended")
             return
         doors.clock.sleep(_DRAIN_POLL_S)
 

@@ -1,16 +1,21 @@
 """Draining, and what is owed of commands that are gone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+import pytest
 
 from fakes.client import FakeClient
 from fakes.clock import FakeClock
 from fakes.machine import ENGINE, SUPERVISOR, FakeMachine, ref
 from fakes.records import a_birth
 from fakes.store import FakeStore
-from holddown.app.switch import cut_short, drain
+from holddown.app.switch import Starts, cut_short, drain, switch
 from holddown.app.up import Doors
+from holddown.base.errors import MachineError
+from holddown.facts.machine import MachineFacts
 from holddown.launch.lifecycle import State
-from holddown.remember.record import Status
+from holddown.remember.record import Deployment, Status
 from holddown.remember.switching import Switching
 
 RUNNING = "vllm:num_requests_running"
@@ -95,3 +100,23 @@ def test_what_goes_on_is_left_alone() -> None:
     world.machine.add(SUPERVISOR, "holddown switch")
     assert cut_short(world.doors) == ()
     assert len(world.store.switchings()) == 1
+
+
+def test_a_driver_that_fails_after_the_stop_brings_the_first_one_back() -> None:
+    """Whether its memory is back cannot be asked: the other is not started, and nothing stays down."""
+    world = World()
+    plan = replace(a_birth().plan, gpus=(0,))
+    before = Deployment(replace(a_birth("aaaa0001"), plan=plan), Status(State.FAILED, 0.0))
+    world.store.create(before.birth, before.status)
+
+    def broken(paths: Sequence[str] = ()) -> MachineFacts:
+        raise MachineError("NVML does not answer", code="machine.nvml")
+
+    world.machine.facts = broken  # type: ignore[method-assign]
+    back = Deployment(replace(a_birth("aaaa0002"), plan=plan), Status(State.RELEASED, 0.0))
+    starts = Starts(lambda hear: pytest.fail("it was started"), lambda: back)
+    done = switch(before, "b", starts, world.doors, world.heard.append)
+
+    assert not done.done and done.deployment is back
+    assert done.obstacle is not None and done.obstacle.code == "machine.nvml"
+    assert world.store.switchings() == ()
