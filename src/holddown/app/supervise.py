@@ -226,11 +226,16 @@ class _Supervisor:
         for line in self._doors.log.new():
             lines += 1
             seen = self._phase_of(line)
-            if seen is not None and self._life.within(State.STARTING):
+            if seen is not None and self._is_of_the_start(seen):
                 self._enter(seen)
         if lines:
             self._take(lifecycle.Moved())
         return bool(lines)
+
+    def _is_of_the_start(self, seen: PhaseSeen) -> bool:
+        """What it wrote before it answered /health may come through its pipe after that."""
+        late = self._life.within(State.READY) and seen.phase not in {each.phase for each in self._status.phases}
+        return late or self._life.within(State.STARTING)
 
     def _enter(self, seen: PhaseSeen) -> None:
         at_s = self._doors.clock.monotonic() - self._started
@@ -249,7 +254,6 @@ class _Supervisor:
         self._asked_health_at = now
         ok, silence = self._doors.client.healthy(), ""
         if ok and self._life.within(State.STARTING):
-            self._read_log()  # its last phase was written before it answered, and is none any more after
             ok = self._is_own_answer()
         elif ok and self._life.within(State.RELEASED):
             silence = self._watch.look(now)

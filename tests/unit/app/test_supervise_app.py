@@ -18,10 +18,11 @@ from holddown.base.finding import Finding
 from holddown.facts.answers import Answer, Ask, Refusal, Reply
 from holddown.facts.engine_report import EngineReport
 from holddown.facts.leftovers import FileId, Form, FoundFile, Held, Kind
+from holddown.launch.engines import adapter
 from holddown.launch.lifecycle import Exit, Patience, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
-from holddown.remember.record import Birth, Entry, Noted, StateChanged, Status
+from holddown.remember.record import Birth, Entry, Noted, PhaseEntered, StateChanged, Status
 from holddown.verify.expect import CHECK_NAMES
 from holddown.verify.verdict import Outcome, Verdict
 
@@ -587,3 +588,16 @@ def test_a_kill_for_want_of_memory_is_told_from_any_other(line: str, code: str) 
     world.at(3.0, dies)
     cause = world.live().cause
     assert cause is not None and cause.code == code
+
+
+def test_a_phase_that_is_read_after_the_first_answer_is_on_record_once() -> None:
+    """Its line was on its way when /health answered; what it writes while it is checked enters nothing anew."""
+    world = World()
+    server_up = "INFO:     Application startup complete."
+    assert adapter("vllm").phase(server_up) is not None
+    world.at(5.5, lambda: world.log.lines.extend([server_up, server_up]))
+    phases = [str(each.phase) for each in world.live().phases]
+
+    assert phases.count("server") == 1
+    entered = [each.happening for each in world.store.entries(world.birth.id)]
+    assert [str(each.phase) for each in entered if isinstance(each, PhaseEntered)].count("server") == 1
