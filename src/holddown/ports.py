@@ -4,17 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from holddown.base.evidence import Fact
-from holddown.facts.answers import Ask, Reply
+from holddown.facts.answers import Ask, Refusal, Reply
 from holddown.facts.asked import Asked, Questions
 from holddown.facts.engine import Engine, EngineFacts
 from holddown.facts.fetched import FetchedModel
 from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, NotEnded, Removed, Traces
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
+from holddown.facts.served import Served
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
+from holddown.remember.run import Run
 from holddown.remember.switching import Switching
 from holddown.remember.trust import TrustedCode
 
@@ -122,6 +124,9 @@ class Client(Protocol):
 
     def stream(self, ask: Ask) -> Reply:
         """The same as a stream, with the arrival time of every delta, and `usage` asked for."""
+
+    def served(self) -> Served | Refusal:
+        """What it says of itself."""
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         """How many tokens the engine's own tokenizer makes of this prompt; None where it has no such endpoint."""
@@ -247,3 +252,10 @@ class Store(Protocol):
 
     def trusted(self) -> tuple[TrustedCode, ...]:
         """Newest first."""
+
+    def add_run(self, run: Run) -> None: ...
+
+    def run(self, run_id: str) -> Run | None: ...
+
+    def runs(self, of: str) -> tuple[Run, ...]:
+        """Of one server, by `Subject.key`; newest first."""

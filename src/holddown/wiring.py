@@ -157,7 +157,7 @@ def engine_selector() -> ports.EngineSelector:
 
 
 def client(base_url: str, api_key: str = "") -> ports.Client:
-    from holddown.edges.client import HttpClient
+    from holddown.edges.client.http import HttpClient
 
     return HttpClient(base_url, api_key)
 
@@ -240,12 +240,17 @@ def up_doors() -> UpDoors:
 
 
 def endpoint(birth: Birth) -> ports.Client:
-    """A client of a deployment's own endpoint, with its key; without it where its file is gone: /health needs none."""
+    """A client of a deployment's own endpoint, with its key."""
+    return client(birth.spec.base_url, key_of(birth))
+
+
+def key_of(birth: Birth) -> str:
+    """Empty where there is none, and where its file is gone: /health needs none."""
     try:
         keys = [Path(secret.path).read_text(encoding="utf-8").strip() for secret in birth.spec.secrets]
     except (OSError, UnicodeDecodeError):
         keys = []  # a launch says so itself; an adoption must not fail for it
-    return client(birth.spec.base_url, keys[0] if keys else "")
+    return keys[0] if keys else ""
 
 
 def supervisor_doors(birth: Birth, records: ports.Store, notify: ports.Notify | None = None) -> SupervisorDoors:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from holddown.base.evidence import Unknown, from_probe
 from holddown.facts.answers import Answer, Ask, Refusal, Reply, TokenLogprob, Usage
+from holddown.facts.served import Served
 
 Says = Callable[[Ask], Reply]
 
@@ -83,6 +84,9 @@ class FakeClient:
     def stream(self, ask: Ask) -> Reply:
         self.streamed.append(ask)
         return (self.streams or self.says)(ask)
+
+    def served(self) -> Served | Refusal:
+        return Served(("m",), Unknown("a fake"), Unknown("a fake"), Unknown("a fake"))
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         return self.counts

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from holddown.base.errors import StoreError
 from holddown.remember.record import Birth, Deployment, Entry, Happening, StateChanged, Status, in_the_way
+from holddown.remember.run import Run
 from holddown.remember.switching import Switching
 from holddown.remember.trust import TrustedCode
 
@@ -19,6 +20,7 @@ class FakeStore:
     broken: bool = False
     trusts: list[TrustedCode] = field(default_factory=list)
     going_on: dict[str, Switching] = field(default_factory=dict)
+    kept_runs: list[Run] = field(default_factory=list)
 
     def create(self, birth: Birth, status: Status) -> Deployment | None:
         for there in self.all(active_only=True):
@@ -64,6 +66,15 @@ class FakeStore:
 
     def trusted(self) -> tuple[TrustedCode, ...]:
         return tuple(self.trusts)
+
+    def add_run(self, run: Run) -> None:
+        self.kept_runs.insert(0, run)
+
+    def run(self, run_id: str) -> Run | None:
+        return next((each for each in self.kept_runs if each.id == run_id), None)
+
+    def runs(self, of: str) -> tuple[Run, ...]:
+        return tuple(each for each in self.kept_runs if each.subject.key == of)
 
     def states(self) -> list[str]:
         """Every state that went on record, in order."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holddown.base.evidence import Known, Unknown
-from holddown.edges.client import HttpClient
+from holddown.edges.client.http import HttpClient
 from holddown.facts.answers import Answer, Ask, Message, Refusal, Usage
 
 KEY = "sk-very-secret"

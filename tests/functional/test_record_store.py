@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fakes.records import a_birth, a_plan
+from fakes.runs import a_bench_run, a_subject
 from holddown.base.errors import StoreError
 from holddown.edges.store import MIGRATIONS, SqliteStore
 from holddown.launch.lifecycle import State
@@ -47,6 +48,18 @@ def test_one_name_is_up_once(tmp_path: Path) -> None:
     assert [each.birth.id for each in store.all(active_only=True)] == ["11111111"]
     latest = store.latest("m")
     assert latest is not None and latest.birth.id == "11111111"
+
+
+def test_runs_are_found_by_the_server_they_asked(tmp_path: Path) -> None:
+    """Newest first; by its id each."""
+    store = SqliteStore(tmp_path / "records.sqlite")
+    older, newer = a_bench_run(), a_bench_run(id="be0c0002", at=10_002.0)
+    store.add_run(newer)
+    store.add_run(older)
+    store.add_run(replace(older, id="be0c0003", subject=a_subject(deployment="ffffffff")))
+    assert store.runs("0123abcd") == (newer, older)
+    assert store.run("be0c0001") == older
+    assert store.run("be0c0009") is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from fakes.diagnosis import root_cause
 from holddown.app.measure import measure
 from holddown.app.verify import verify
 from holddown.base.evidence import from_file
-from holddown.edges.client import HttpClient
+from holddown.edges.client.http import HttpClient
 from holddown.facts.answers import Ask, Message
 from holddown.verify import expect
 from holddown.verify.expect import CHECK_NAMES

@@ -13,7 +13,7 @@ import pytest
 
 from holddown import wiring
 from holddown.app.verify import verify
-from holddown.edges.client import HttpClient
+from holddown.edges.client.http import HttpClient
 from holddown.verify.expect import checks
 from holddown.verify.verdict import Outcome
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holddown.edges.client import HttpClient
+from holddown.edges.client.http import HttpClient
 from holddown.edges.hosts.local import LocalHost
 from holddown.edges.probes.llamacpp import LlamaCppProbe
 from holddown.facts.answers import Ask, Message

@@ -12,6 +12,7 @@ from holddown.base.evidence import Known, Source
 from holddown.facts.model import ModelFacts
 from holddown.plan.parallelism import Parallelism
 from holddown.remember.record import Birth, Deployment, Happening, Status
+from holddown.remember.run import Run
 
 # JSON has neither: nan is no figure that anybody measured
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -40,6 +41,13 @@ def test_any_happening(happening: Happening) -> None:
     assert loads(Happening, dumps(happening, Happening)) == happening  # type: ignore[arg-type]
 
 
+@given(st.one_of(*map(st.from_type, get_args(Run))))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_any_run(run: Run) -> None:
+    """Each kind with all that was measured and judged."""
+    assert loads(Run, dumps(run, Run)) == run  # type: ignore[arg-type]
+
+
 def test_a_status_of_an_older_version_is_readable() -> None:
     """Fields that were added since have defaults."""
     assert loads(Status, '{"state": "released", "since": 1.0}').segments == ()
@@ -53,6 +61,6 @@ def test_a_record_with_a_field_that_is_gone_is_readable() -> None:
 
 def test_records_are_made_of_frozen_values() -> None:
     """What is on record must not change in a reader's hands."""
-    for type_ in (Birth, Status, Deployment, *get_args(Happening)):
+    for type_ in (Birth, Status, Deployment, *get_args(Happening), *get_args(Run)):
         assert is_dataclass(type_) and type_.__dataclass_params__.frozen  # type: ignore[attr-defined]
         assert fields(type_)

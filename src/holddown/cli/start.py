@@ -18,8 +18,8 @@ from holddown.app import up as launching
 from holddown.app.down import down
 from holddown.app.prepare import Prepared, Request
 from holddown.base.errors import UsageError
-from holddown.base.finding import Finding, Severity
-from holddown.cli.output import finding_text, findings_text, progress
+from holddown.cli.key_file import checked
+from holddown.cli.output import findings_text, progress
 from holddown.cli.settings import gpu_indices, settings_of
 from holddown.cli.workload import workload_options
 from holddown.explain.plan_text import no_plan_text
@@ -133,9 +133,6 @@ def _name_of(path: str) -> str:
 
 
 def _key_file(path: str | None) -> str:
-    if path == "":
-        what = "--api-key-file names no file; is a shell variable not set?"
-        raise UsageError(what, code="usage.api-key-file", do="--api-key-file FILE, or leave it out")
     if path is None:
         for variable in filter(os.environ.get, (table.key_variable for table in engine_tables())):
             # the engine would inherit it and refuse our own checks; leaving it out would open what is meant to be shut
@@ -145,21 +142,7 @@ def _key_file(path: str | None) -> str:
                 do=f"umask 077; printenv {variable} > key; then --api-key-file key, or unset {variable}",
             )
         return ""
-    file = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111 - pathlib raises for a `~user` that is not known
-    try:
-        key = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise UsageError(f"the API key file cannot be read: {why}", code="usage.api-key-file", seen=path) from error
-    if not key:
-        raise UsageError("the API key file is empty", code="usage.api-key-file", seen=path)
-    if not re.fullmatch(r"[!-~]+", key):
-        what = "the API key is not one line of printable ASCII without blanks: no client could send it"
-        raise UsageError(what, code="usage.api-key-file", seen=path, do=f"openssl rand -hex 32 > {path}")
-    if file.stat().st_mode & 0o077:
-        what = "the API key file can be read by other users"
-        progress(finding_text(Finding("api-key.readable", Severity.WARN, path, what, path, f"chmod 600 {path}")))
-    return str(file)
+    return checked(path).path
 
 
 def come_up(

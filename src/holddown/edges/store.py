@@ -9,6 +9,7 @@ from pathlib import Path
 from holddown.base.codec import dumps, loads
 from holddown.base.errors import StoreError
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status, in_the_way
+from holddown.remember.run import Run
 from holddown.remember.switching import Switching
 from holddown.remember.trust import TrustedCode
 
@@ -43,6 +44,10 @@ MIGRATIONS = (
     """,
     """
     CREATE TABLE switching (before TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
+    """,
+    """
+    CREATE TABLE run (id TEXT PRIMARY KEY, at REAL NOT NULL, of TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+    CREATE INDEX runs_of_a_server ON run (of, at);
     """,
 )
 
@@ -174,6 +179,21 @@ class SqliteStore:
             rows = self._db.execute("SELECT body FROM switching").fetchall()
             return tuple(loads(Switching, body) for (body,) in rows)
 
+    def add_run(self, run: Run) -> None:
+        with self._transaction():
+            row = (run.id, run.at, run.subject.key, dumps(run, Run))
+            self._db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
+
+    def run(self, run_id: str) -> Run | None:
+        with self._translated("cannot be read"):
+            row = self._db.execute("SELECT body FROM run WHERE id = ?", (run_id,)).fetchone()
+            return _run(row[0]) if row else None
+
+    def runs(self, of: str) -> tuple[Run, ...]:
+        with self._translated("cannot be read"):
+            rows = self._db.execute("SELECT body FROM run WHERE of = ? ORDER BY at DESC", (of,)).fetchall()
+            return tuple(_run(body) for (body,) in rows)
+
     def _one(self, query: str, value: str) -> Deployment | None:
         with self._translated("cannot be read"):
             row = self._db.execute(query, (value,)).fetchone()
@@ -210,3 +230,7 @@ class SqliteStore:
 
 def _deployment(row: tuple[str, str]) -> Deployment:
     return Deployment(loads(Birth, row[0]), loads(Status, row[1]))
+
+
+def _run(body: str) -> Run:
+    return loads(Run, body)  # type: ignore[arg-type]

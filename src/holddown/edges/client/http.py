@@ -17,7 +17,9 @@ import httpx
 from httpx_sse import EventSource
 
 from holddown.base.evidence import Fact, Unknown, from_probe
+from holddown.edges.client.served import served
 from holddown.facts.answers import Answer, Ask, Refusal, Reply, TokenLogprob, Usage
+from holddown.facts.served import Served
 
 _SHOWN_CHARACTERS = 300
 _CONNECT_SECONDS = 10.0
@@ -112,6 +114,25 @@ class HttpClient:
         except _NotAnAnswer as obstacle:
             seen = parts.so_far()
             return self._refusal(_NotAnAnswer(obstacle.status, f"{obstacle.message}{seen}"))
+
+    def served(self) -> Served | Refusal:
+        """What it says of itself."""
+        try:
+            return served(self._get("/v1/models"), self._get_if_there)
+        except _NotAnAnswer as obstacle:
+            return self._refusal(obstacle)
+
+    def _get(self, path: str) -> Json:
+        with self._obstacles():
+            response = self._http.get(self._base_url + path, headers=self._headers(), timeout=_CONNECT_SECONDS)
+            _expect_ok(response)
+            return _object_of(response.text)
+
+    def _get_if_there(self, path: str) -> Json:
+        try:
+            return self._get(path)
+        except _NotAnAnswer:
+            return {}
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         """How many tokens the engine's own tokenizer makes of this prompt; None where it has no such endpoint."""
