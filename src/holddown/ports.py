@@ -147,8 +147,9 @@ class Processes(Protocol):
 
     def me(self) -> ProcessRef: ...
 
-    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
-        """In a session of its own, with run_dir as working directory and TMPDIR. Raises: LaunchError."""
+    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str, head: str = "") -> ProcessRef:
+        """In a session of its own, with run_dir as working directory and TMPDIR. head: a line of ours that stands in
+        the log before its own. Raises: LaunchError."""
 
     def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
         """Detached: outlives this program and its terminal."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holddown.app.supervise import Doors as SupervisorDoors
     from holddown.app.up import Doors as UpDoors
     from holddown.app.up import Place
+    from holddown.base.finding import Finding
     from holddown.edges.process.local import LocalProcesses
     from holddown.remember.record import Birth
 
@@ -270,8 +271,18 @@ def supervisor_doors(birth: Birth, records: ports.Store, notify: ports.Notify | 
         signals=signals,
         background=background(),
         clock=clock(),
+        obstacles=obstacles(records),
         notify=notify,
     )
+
+
+def obstacles(records: ports.Store) -> Callable[[Birth], tuple[Finding, ...]]:
+    """A deployment whose engine is gone -> what forbids another start of it now."""
+    from holddown.app.again import Doors as AgainDoors
+    from holddown.app.again import obstacles
+
+    asked = AgainDoors(checkpoints(), engines(), engine_probe(), host(), records, clock())
+    return lambda birth: obstacles(birth, written_folders(), asked)
 
 
 @contextmanager

@@ -39,6 +39,7 @@ class FakeMachine:
     signalled: list[tuple[str, int]] = field(default_factory=list)
     removed: list[tuple[frozenset[ShmSegment], str]] = field(default_factory=list)
     started: int = 0
+    heads: list[str] = field(default_factory=list)
     supervisors: list[str] = field(default_factory=list)
     reported: tuple[bytes, ...] = ()
     on_supervisor: Callable[[str], None] = lambda _: None
@@ -74,8 +75,10 @@ class FakeMachine:
     def me(self) -> ProcessRef:
         return ref(SUPERVISOR)
 
-    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
+    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str, head: str = "") -> ProcessRef:
         self.started += 1
+        self.status = None
+        self.heads.append(head)
         if self.refuses is not None:
             raise self.refuses
         self.engine_runs()

@@ -9,6 +9,7 @@ from holddown.launch.lifecycle import (
     Effect,
     EngineEnded,
     EngineGone,
+    EngineStarted,
     Event,
     Exit,
     HealthAnswered,
@@ -16,6 +17,7 @@ from holddown.launch.lifecycle import (
     MeasurementEnded,
     Moved,
     Patience,
+    StartHindered,
     State,
     StopAsked,
     Tick,
@@ -24,6 +26,7 @@ from holddown.launch.lifecycle import (
     step,
 )
 from holddown.launch.phases import Phase
+from holddown.launch.restart import FAILURES, SERVED_S, Restart
 
 PATIENCE = Patience(quiet_s=60, give_up_s=120, grace_s=30)
 
@@ -33,17 +36,29 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(VerificationEnded, st.sampled_from([(), ("usage",)]), st.booleans()),
     st.builds(MeasurementEnded, st.booleans()),
     st.builds(EngineEnded, st.builds(Exit, st.none() | st.integers(-15, 3))),
-    st.just(EngineGone()),
+    st.builds(EngineGone, st.booleans()),
+    st.just(EngineStarted()),
+    st.just(StartHindered("its port is taken")),
     st.just(StopAsked("the user")),
     st.just(Tick()),
 )
 histories = st.lists(st.tuples(st.floats(0, 200), events), max_size=40)
+# as engines live: each step as likely as the next, so that they are released, fail and come back within one history
+_ROUND: tuple[Event, ...] = (
+    HealthAnswered(True),
+    VerificationEnded(()),
+    MeasurementEnded(),
+    EngineEnded(Exit(-9)),
+    EngineGone(),
+    EngineStarted(),
+)
+returning = st.lists(st.tuples(st.floats(0, 900), st.sampled_from([*_ROUND, *_ROUND, Tick(), None])), max_size=60)
 Lived = list[tuple[Life, Event, Life, tuple[Effect, ...], float]]
 
 
-def lived(history: Iterable[tuple[float, Event]]) -> Lived:
+def lived(history: Iterable[tuple[float, Event]], restart: Restart = Restart.NEVER) -> Lived:
     """(before, event, after, effects, now) for each step."""
-    now, life, steps = 0.0, begin(0.0), []
+    now, life, steps = 0.0, begin(0.0, restart), []
     for pause, event in history:
         now += pause
         after, effects = step(life, event, now, PATIENCE)
@@ -112,3 +127,58 @@ def test_only_a_person_makes_it_stopped(history: list[tuple[float, Event]]) -> N
     asked = any(isinstance(event, StopAsked) for _, event, _, _, _ in steps)
     if steps and steps[-1][2].state is State.STOPPED:
         assert asked
+
+
+def came_back(history: Iterable[tuple[float, Event | None]]) -> Lived:
+    """Whole rounds of release and failure. None: what brings this life on, whatever it is."""
+    brings_on: dict[State, Event] = {
+        State.STARTING: HealthAnswered(True),
+        State.READY: MeasurementEnded(),
+        State.RELEASED: EngineEnded(Exit(-9)),
+        State.STUCK: HealthAnswered(True),
+        State.STOPPING: EngineGone(),
+        State.WAITING: EngineStarted(),
+    }
+    now, life, steps = 0.0, begin(0.0, Restart.ON_FAILURE), []
+    for pause, event in history:
+        now += pause
+        event = event or brings_on.get(life.state, Tick())
+        after, effects = step(life, event, now, PATIENCE)
+        steps.append((life, event, after, effects, now))
+        life = after
+    return steps
+
+
+@given(returning)
+def test_three_failures_without_service_between_are_the_end(history: list[tuple[float, Event | None]]) -> None:
+    """Never a fourth start; and ten minutes at a stretch begin the count anew."""
+    failures = 0
+    for before, event, after, _, now in came_back(history):
+        if before.state is State.RELEASED and isinstance(event, Tick) and now - before.since >= SERVED_S:
+            failures = 0
+        if isinstance(event, EngineGone) and before.state is State.STOPPING and after.state is not State.STOPPED:
+            failures += 1
+            assert (after.state is State.WAITING) == (before.served and failures < FAILURES)
+
+
+@given(st.one_of(histories, returning.map(lambda each: [(pause, event or Tick()) for pause, event in each])))
+def test_it_waits_only_for_what_was_released_and_has_the_policy(history: list[tuple[float, Event]]) -> None:
+    """With nothing of the engine left; and nothing else starts one."""
+    for before, _, after, effects, _ in lived(history, Restart.ON_FAILURE):
+        if after.state is State.WAITING and before.state is not State.WAITING:
+            assert before.state is State.STOPPING and before.served and not before.asked
+        if Effect.START in effects:
+            assert before.state is after.state is State.WAITING
+    assert all(after.state is not State.WAITING for _, _, after, _, _ in lived(history))
+
+
+@given(returning)
+def test_each_start_is_checked_before_it_is_released_again(history: list[tuple[float, Event | None]]) -> None:
+    """No release of the last start counts for the next."""
+    checked = False
+    for before, _, after, effects, _ in came_back(history):
+        if before.state is State.WAITING and after.state is State.STARTING:
+            checked = False
+        checked |= Effect.VERIFY in effects
+        if after.state is State.RELEASED:
+            assert checked

@@ -8,6 +8,7 @@ from holddown.app.prepare import despite_text, port_holders
 from holddown.app.up import Place
 from holddown.base.errors import UsageError
 from holddown.base.finding import Finding, Severity, blocking
+from holddown.facts.machine import MachineFacts
 from holddown.launch.environment import recordable
 from holddown.plan.preflight import Ground, preflight
 from holddown.remember.record import Birth, gpu_claims
@@ -42,11 +43,30 @@ def again(
 
     Raises: UsageError where it is not that checkpoint or engine any more; FactError.
     """
+    machine, findings = _asked(before, folders, doors)
+    birth = replace(
+        before,
+        id=place.id,
+        created_at=doors.clock.now(),
+        boot_id=machine.boot_id,
+        environment=recordable(environment),
+        run_dir=place.run_dir,
+        log_path=place.log_path,
+    )
+    return Again(birth, findings)
+
+
+def obstacles(before: Birth, folders: tuple[str, ...], doors: Doors) -> tuple[Finding, ...]:
+    """What forbids that its engine is started once more in its own place. Raises: as `again`."""
+    return blocking(_asked(before, folders, doors)[1])
+
+
+def _asked(before: Birth, folders: tuple[str, ...], doors: Doors) -> tuple[MachineFacts, tuple[Finding, ...]]:
     inspection = doors.checkpoints.inspect(before.plan.model_path)
     _check_same(before, inspection.model.digest, inspection.model.remote_code == before.model.remote_code)
     _check_engine(before, doors.engines)
     machine = doors.host.facts((inspection.model.path, *folders))
-    active = doors.store.all(active_only=True)
+    active = [each for each in doors.store.all(active_only=True) if each.birth.id != before.id]
     spec = before.spec
     ground = Ground(
         machine=machine,
@@ -61,16 +81,7 @@ def again(
         gpus_by_user=before.gpus_by_user,
         processes=doors.host.processes(),
     )
-    birth = replace(
-        before,
-        id=place.id,
-        created_at=doors.clock.now(),
-        boot_id=machine.boot_id,
-        environment=recordable(environment),
-        run_dir=place.run_dir,
-        log_path=place.log_path,
-    )
-    return Again(birth, tuple(_allowed(each, before) for each in preflight(before.plan, ground)))
+    return machine, tuple(_allowed(each, before) for each in preflight(before.plan, ground))
 
 
 def same_command(one: Birth, other: Birth) -> bool:

@@ -1,53 +1,44 @@
 """The supervisor: one loop per deployment, and the only writer of its state. Decisions are `lifecycle.step`'s."""
 
-import queue
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from holddown import ports
 from holddown.app.announce import Announcer
+from holddown.app.cause import cause_of_end, cause_of_silence, with_kernels_word
 from holddown.app.chronicle import Chronicle
-from holddown.app.measure import measure
-from holddown.app.verify import verify
-from holddown.app.watch import Watch
-from holddown.base.errors import LaunchError, MachineError, StoreError
+from holddown.app.health import Health
+from holddown.app.jobs import Jobs
+from holddown.base.errors import FactError, HolddownError, LaunchError, MachineError, StoreError
 from holddown.base.finding import Finding, Severity
-from holddown.explain.supervision import adopted, broken, killed_for_memory, log_disk_full, never_started, port_taken
+from holddown.explain.supervision import adopted, broken, log_disk_full, never_started, port_taken, restart_hindered
 from holddown.facts.machine import ProcessFacts
 from holddown.launch import lifecycle
 from holddown.launch.engines import adapter
 from holddown.launch.lifecycle import Effect, Left, Life, Patience, ProcessRef, State
 from holddown.launch.ownership import Activity, leader, members, reference
 from holddown.launch.phases import Phase, PhaseSeen
+from holddown.launch.restart import mark
 from holddown.measure.metrics import Measured
 from holddown.remember import record
 from holddown.remember.calibrate import comparisons
-from holddown.remember.record import Birth, PhaseTime, Status
-from holddown.verify import expect
-from holddown.verify.diagnose import as_finding, read_log
-from holddown.verify.verdict import Outcome, Verdict
+from holddown.remember.record import Birth, FailedStart, PhaseTime, Status
+from holddown.verify.again import another_start_may_help
+from holddown.verify.verdict import Verdict
 
-_UNSEEN_S = 1.0
 _STARTING_POLL_S = 0.2
-# what a log tells of a process that was killed from outside, by whomever: at most that another misses it
-_MAYBE_FOR_MEMORY = frozenset({
-    "engine.killed", "engine.worker-killed", "engine.worker-died", "engine.child-failed", "engine.scheduler-killed",
-    "engine.exception", "engine.no-reason-found",
-})  # fmt: skip
 _SERVING_POLL_S = 2.0
 _LOOK_AROUND_S = 2.0  # a look at every process of the machine costs about 10 ms
-_SERVING_LOOK_S = 10.0  # also how often /health is asked: an engine logs each request
-_DIAGNOSED_LINES = 2000
+_SERVING_LOOK_S = 10.0
 _LOG_DISK_LOW_BYTES = 8 * 1024**2
-# Between an engine's last word and its place in the log stand a pipe and the program that empties it.
-_LOG_SETTLED_S = 0.3
-_LOG_SETTLES_WITHIN_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """What the supervisor reaches the world through. notify: the service manager that started it, if one did."""
+    """What the supervisor reaches the world through. obstacles: what forbids another start of that deployment now.
+    notify: the service manager that started it, if one did."""
 
     store: ports.Store
     host: ports.Host
@@ -58,6 +49,7 @@ class Doors:
     signals: ports.Signals
     background: ports.Background
     clock: ports.Clock
+    obstacles: Callable[[Birth], tuple[Finding, ...]]
     notify: ports.Notify | None = None
 
 
@@ -80,7 +72,7 @@ def supervise(birth: Birth, status: Status, doors: Doors, patience: Patience | N
     except StoreError:
         raise
     except LaunchError as error:
-        supervisor.not_started(Finding(error.code, Severity.BLOCK, birth.name, error.what, error.seen, error.do))
+        supervisor.not_started(error)
     except Exception as bug:
         supervisor.report(bug)
         raise
@@ -88,21 +80,27 @@ def supervise(birth: Birth, status: Status, doors: Doors, patience: Patience | N
     return supervisor.chronicle.status
 
 
+class _Run:
+    """What is known of one start of the engine. began: by the monotonic clock."""
+
+    def __init__(self, birth: Birth, doors: Doors) -> None:
+        self.began = doors.clock.monotonic()
+        self.jobs = Jobs(birth, doors.client, doors.background, doors.clock)
+        self.health = Health(birth.spec.port, doors.client, self.jobs, doors.host, doors.leftovers)
+        self.oom_kills = doors.host.oom_kills()
+        self.looked_at = float("-inf")
+        self.activity: Activity | None = None
+        self.ended = False
+
+
 class _Supervisor:
     def __init__(self, birth: Birth, status: Status, doors: Doors, patience: Patience) -> None:
         self.birth, self._doors, self._patience = birth, doors, patience
         self.chronicle = Chronicle(birth, status, doors.store, doors.clock)
         self._phase_of = adapter(birth.engine.kind).phase
-        self._life: Life = lifecycle.begin(doors.clock.monotonic())
-        self._started = doors.clock.monotonic()
-        self._done: queue.SimpleQueue[lifecycle.Event | Verdict | record.Doing] = queue.SimpleQueue()
-        self._measured = Measured((), ())
-        self._looked_at = self._asked_health_at = float("-inf")
-        self._activity: Activity | None = None
-        self._unseen_since: float | None = None
-        self._engine_ended = self._log_disk_noted = self._stranger_noted = False
-        self._oom_kills = doors.host.oom_kills()
-        self._watch = Watch(doors.client, birth.engine.kind, birth.plan.served_model_name)
+        self._life: Life = lifecycle.begin(doors.clock.monotonic(), birth.restart)
+        self._run = _Run(birth, doors)
+        self._log_disk_noted = False
         self._announcer = Announcer(doors.notify, patience) if doors.notify is not None else None
 
     @property
@@ -120,24 +118,66 @@ class _Supervisor:
         self.chronicle.change(replace(self._status, supervisor=self._doors.processes.me()))
         self.chronicle.add(record.StateChanged(State.STARTING, ""))
         self.chronicle.write()
-        engine = self._doors.processes.start_engine(self.birth.spec, self.birth.run_dir, self.birth.log_path)
+        self._start_engine("")
+
+    def _start_engine(self, head: str) -> None:
+        spec, run_dir, log_path = self.birth.spec, self.birth.run_dir, self.birth.log_path
+        engine = self._doors.processes.start_engine(spec, run_dir, log_path, head)
         self.chronicle.change(replace(self._status, engine=engine))
+        if self._life.state is State.WAITING:
+            self._take(lifecycle.EngineStarted())
         self.chronicle.try_to_write()
         self._enter(PhaseSeen(Phase.PROCESS, detail=f"pid {engine.pid}"))
+
+    def _start_again(self) -> None:
+        """Where nothing is in the way now that was not when it was planned. If we die after it and before the record of
+        it, the next supervisor finds the engine by its private folder."""
+        if self._run.jobs.running():
+            return  # a request of ours to the engine before is still open
+        try:
+            in_the_way = self._doors.obstacles(self.birth)
+        except FactError as error:  # a mount that is away for a while
+            in_the_way = (_finding(error, self.birth.name),)
+        except HolddownError as error:  # another checkpoint or engine than the one that was released
+            self.not_started(error)
+            return
+        if in_the_way:
+            hindered = restart_hindered(self.birth.name, in_the_way[0])
+            if hindered not in self._status.notes:
+                self.chronicle.note(hindered)
+            self._take(lifecycle.StartHindered(hindered.what))
+            return
+        self._run = _Run(self.birth, self._doors)
+        number = self._status.starts + 1
+        self.chronicle.change(replace(self._status, starts=number))
+        self._start_engine(mark(self.birth.name, number, self._doors.clock.now()))
 
     def adopt(self) -> None:
         """The engine of a supervisor that is gone. It goes on from where it is: verified stays verified."""
         before = self._status
-        engine = before.engine
+        past = record.past_of(self._doors.store.entries(self.birth.id))
+        engine, state, starts = before.engine, before.state, before.starts
         if engine is None and (found := leader(self._doors.host.processes(), self.birth.run_dir)) is not None:
             engine = reference(found, self.birth.boot_id)
-        self.chronicle.change(
-            replace(before, supervisor=self._doors.processes.me(), engine=engine, adopted=True)  # written below, whole
+            if state is State.WAITING:
+                state, starts = State.STARTING, starts + 1
+        self.chronicle.change(  # written below, whole
+            replace(before, supervisor=self._doors.processes.me(), engine=engine, adopted=True, starts=starts)
         )
-        if engine is None:
-            self.not_started(never_started(self.birth.name, self.birth.up_again))
+        if engine is None and state is not State.WAITING:
+            self._fail(never_started(self.birth.name, self.birth.up_again))
             return
-        left = Left(before.state, before.why, before.stop_asked, self._was_released())
+        released = state is State.RELEASED or (state is State.STUCK and past.released)
+        now = self._doors.clock.now()
+        left = Left(
+            state,
+            before.why,
+            before.stop_asked,
+            released,
+            self.birth.restart,
+            past.served,
+            record.in_a_row(before, now),
+        )
         self._life, effects = lifecycle.resume(left, self._doors.clock.monotonic())
         if self._life.state is State.STARTING:
             self.chronicle.change(replace(self._status, verdicts=()))  # they come again
@@ -145,30 +185,26 @@ class _Supervisor:
             self._change_state()
         for effect in effects:
             self._perform(effect, None)
-        self._started -= max(0.0, self._doors.clock.now() - self.birth.created_at)
-        for _ in self._doors.log.new():
-            pass  # what its log says already was seen then, or has no time that we know
-        self._look_at_engine()  # before anything is written: the record must not say `released` of a dead engine
-        self.chronicle.note(adopted(self.birth.name, engine, before.state, alive=not self._engine_ended))
+        if engine is not None:
+            self._run.began -= max(0.0, now - (past.started_at or self.birth.created_at))
+            for _ in self._doors.log.new():
+                pass  # what its log says already was seen then, or has no time that we know
+            self._look_at_engine()  # before anything is written: the record must not say `released` of a dead engine
+            self.chronicle.note(adopted(self.birth.name, engine, before.state, alive=not self._run.ended))
         self.chronicle.try_to_write()
-
-    def _was_released(self) -> bool:
-        if self._status.state is not State.STUCK:
-            return self._status.state is State.RELEASED
-        happenings = (entry.happening for entry in self._doors.store.entries(self.birth.id))
-        return any(isinstance(each, record.StateChanged) and each.state is State.RELEASED for each in happenings)
 
     # --- one turn -----------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        serving = self._life.state is State.RELEASED
-        asked = self._doors.signals.wait(_SERVING_POLL_S if serving else _STARTING_POLL_S)
+        slow = self._life.state in (State.RELEASED, State.WAITING)
+        asked = self._doors.signals.wait(_SERVING_POLL_S if slow else _STARTING_POLL_S)
         if asked is not None:
             self._take(lifecycle.StopAsked("the user"))
-        self._read_log()
-        self._look_at_engine()  # before the jobs are heard: a dead engine is not released
-        self._drain_background()
-        if self._life.state not in (State.STOPPING, State.STOPPED, State.FAILED):
+        if self._status.engine is not None:
+            self._read_log()
+            self._look_at_engine()  # before the jobs are heard: a dead engine is not released
+            self._hear_jobs()
+        if self._status.engine is not None and self._life.state is not State.STOPPING and not self.over:
             self._ask_health()
         self._take(lifecycle.Tick())
         self.chronicle.try_to_write()
@@ -182,7 +218,7 @@ class _Supervisor:
         before = self._life
         now = self._doors.clock.monotonic()
         self._life, effects = lifecycle.step(self._life, event, now, self._patience)
-        changed = self._life.state is not before.state
+        changed = (self._life.state, self._life.why) != (before.state, before.why)
         if changed:
             self._change_state()
             if self._life.within(State.READY):
@@ -193,29 +229,34 @@ class _Supervisor:
             self.chronicle.try_to_write()
 
     def _change_state(self) -> None:
-        life = self._life
+        life, status, now = self._life, self._status, self._doors.clock.now()
+        if life.state is State.WAITING and status.state is not State.WAITING:
+            failed = FailedStart(now, status.why, status.cause, life.failures)
+            status = record.between_starts(status, failed)
         self.chronicle.add(record.StateChanged(life.state, life.why))
-        self.chronicle.change(
-            replace(self._status, state=life.state, since=self._doors.clock.now(), why=life.why, stop_asked=life.asked)
-        )
+        self.chronicle.change(replace(status, state=life.state, since=now, why=life.why, stop_asked=life.asked))
 
     def _perform(self, effect: Effect, event: lifecycle.Event | None) -> None:
         processes = self._doors.processes
         match effect:
             case Effect.VERIFY:
-                self._doors.background.start(self._verify)
+                self._run.jobs.verify()
             case Effect.MEASURE:
-                self._doors.background.start(self._measure)
+                self._run.jobs.measure()
             case Effect.TERMINATE:
                 processes.terminate([self._engine()])
             case Effect.KILL:
                 processes.kill(self._references(self._members()))
             case Effect.DIAGNOSE:
-                self._diagnose(event.exit.code if isinstance(event, lifecycle.EngineEnded) else None)
+                self._diagnose(event)
             case Effect.SWEEP:
                 left = self._members()
                 self._know_segments(left)
                 processes.terminate(self._references(left))
+            case Effect.STACKS:
+                pass
+            case Effect.START:
+                self._start_again()
             case _:
                 assert_never(effect)
 
@@ -238,7 +279,7 @@ class _Supervisor:
         return late or self._life.within(State.STARTING)
 
     def _enter(self, seen: PhaseSeen) -> None:
-        at_s = self._doors.clock.monotonic() - self._started
+        at_s = self._doors.clock.monotonic() - self._run.began
         known = {entered.phase for entered in self._status.phases}
         if seen.phase not in known:
             self.chronicle.change(replace(self._status, phases=(*self._status.phases, PhaseTime(seen.phase, at_s))))
@@ -246,63 +287,35 @@ class _Supervisor:
         self._take(lifecycle.Moved(seen.phase))
 
     def _ask_health(self) -> None:
-        # a server that is busy verifying may answer late; its log and its CPU time say that it lives
-        now = self._doors.clock.monotonic()
-        every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _STARTING_POLL_S
-        if self._doors.background.running() or now - self._asked_health_at < every_s:
+        health, jobs, now = self._run.health, self._run.jobs, self._doors.clock.monotonic()
+        if not health.due(self._life, now):
             return
-        self._asked_health_at = now
-        ok, silence = self._doors.client.healthy(), ""
-        if ok and self._life.within(State.STARTING):
-            ok = self._is_own_answer()
-        elif ok and self._life.within(State.RELEASED):
-            silence = self._watch.look(now)
-        elif not ok:
-            self._unseen_since = None
-        self._take(lifecycle.HealthAnswered(ok and not silence, silence))
-        if ok and self._life.state is State.RELEASED and self._watch.due(now):
+        answered = health.ask(self._life, self._members() if self._life.within(State.STARTING) else (), now)
+        codes = {note.code for note in self._status.notes}
+        if health.stranger is not None and "port.taken-meanwhile" not in codes:
+            self.chronicle.note(port_taken(self.birth.name, self.birth.spec.port, health.stranger))
+        self._take(answered)
+        if answered.ok and self._life.state is State.RELEASED and jobs.watch.due(now):
             self._take(lifecycle.HealthAnswered(False, "idle, and one token is not answered"))
-            self._doors.background.start(self._probe)
-
-    def _is_own_answer(self) -> bool:
-        """The port was free when it was chosen, and an engine binds it many seconds later: another may have been first.
-
-        Its good health would be taken for ours, and its answers for our model's.
-        """
-        port, held = self.birth.spec.port, self._doors.leftovers.held
-        own = {each.pid for each in self._members()}
-        if any(port in held(pid).ports for pid in own):
-            return True
-        others = (each for each in self._doors.host.processes() if each.pid not in own)
-        stranger = next((each for each in others if port in held(each.pid).ports), None)
-        if stranger is not None and not self._stranger_noted:
-            self._stranger_noted = True
-            self.chronicle.note(port_taken(self.birth.name, port, stranger))
-        if stranger is not None:
-            self._unseen_since = None
-            return False
-        # nobody is seen to listen: /proc hides it, or the one that answered has just ended; that one answers no more
-        now = self._doors.clock.monotonic()
-        self._unseen_since = self._unseen_since if self._unseen_since is not None else now
-        return now - self._unseen_since >= _UNSEEN_S
+            jobs.probe()
 
     def _look_at_engine(self) -> None:
-        if not self._engine_ended:
+        if not self._run.ended:
             exit = self._doors.processes.exit_of(self._engine())
             if exit is not None:
-                self._engine_ended = True
+                self._run.ended = True
                 self.chronicle.change(replace(self._status, exit=self._status.exit or exit))
                 self._take(lifecycle.EngineEnded(exit))
         now = self._doors.clock.monotonic()
         every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _LOOK_AROUND_S
-        if self._life.state is not State.STOPPING and now - self._looked_at < every_s:
+        if self._life.state is not State.STOPPING and now - self._run.looked_at < every_s:
             return
-        self._looked_at = now
+        self._run.looked_at = now
         left = self._members()
         self._know_segments(left)
-        if self._engine_ended and not left:
+        if self._run.ended and not left:
             self._clean_up()
-            self._take(lifecycle.EngineGone())
+            self._take(lifecycle.EngineGone(self._is_hopeless()))
             return
         self._watch_log_disk()
         if not self._life.within(State.RELEASED):
@@ -310,7 +323,7 @@ class _Supervisor:
 
     def _watch_growth(self, left: tuple[ProcessFacts, ...]) -> None:
         activity = self._doors.processes.activity(left)
-        before, self._activity = self._activity, activity
+        before, self._run.activity = self._run.activity, activity
         if before is None or activity == before:
             return
         self._take(lifecycle.Moved())
@@ -327,54 +340,44 @@ class _Supervisor:
             self._log_disk_noted = True
             self.chronicle.note(log_disk_full(self.birth.log_path, free_bytes))
 
-    # --- jobs beside the loop -----------------------------------------------------------------------------
-
-    def _verify(self) -> None:
-        checks = expect.checks(self.birth.model, self.birth.plan)
-        verdicts = verify(self._doors.client, checks, frozenset(self.birth.skip_checks), self._done.put)
-        failed = tuple(verdict.check for verdict in verdicts if verdict.outcome is Outcome.FAILED)
-        self._done.put(lifecycle.VerificationEnded(failed, alive=not failed or self._doors.client.healthy()))
-
-    def _probe(self) -> None:
-        silence = self._watch.probe(self._doors.clock.monotonic())
-        self._done.put(lifecycle.HealthAnswered(not silence, silence))
-
-    def _measure(self) -> None:
-        name = self.birth.plan.served_model_name
-        self._measured = measure(self._doors.client, name, lambda text: self._done.put(record.Doing(text)))
-        self._done.put(lifecycle.MeasurementEnded(alive=self._doors.client.healthy()))
-
-    def _drain_background(self) -> None:
-        self._doors.background.running()  # raises what a job raised: a bug of ours is no silence
-        while not self._done.empty():
-            item = self._done.get()
-            if isinstance(item, lifecycle.HealthAnswered):
-                self._take(item)
+    def _hear_jobs(self) -> None:
+        self._run.jobs.running()
+        for found in self._run.jobs.found():
+            if isinstance(found, lifecycle.HealthAnswered):
+                self._take(found)
                 continue
             if not self._life.within(State.READY):
                 continue  # it was stopped or it ended meanwhile: what was asked of it then says nothing about it
-            if isinstance(item, record.Doing):
-                self.chronicle.add(item)
-                continue
-            if isinstance(item, Verdict):
-                item = replace(item, findings=tuple(self.chronicle.addressed(each) for each in item.findings))
-                self.chronicle.change(replace(self._status, verdicts=(*self._status.verdicts, item)))
-                self.chronicle.add(record.VerdictGiven(item))
-                self._take(lifecycle.Moved())
-                continue
-            if isinstance(item, lifecycle.MeasurementEnded):
-                taken = self._measured.measurements
-                compared = comparisons(self.birth.plan, self.birth.model, taken)
-                self.chronicle.change(replace(self._status, measurements=taken, comparisons=compared))
-                self.chronicle.add(record.MeasurementTaken(self._measured.measurements))
-                for finding in self._measured.findings:
-                    self.chronicle.note(self.chronicle.addressed(finding))
-            self._take(item)
+            match found:
+                case record.Doing():
+                    self.chronicle.add(found)
+                case Verdict():
+                    told = replace(found, findings=tuple(self.chronicle.addressed(each) for each in found.findings))
+                    self.chronicle.change(replace(self._status, verdicts=(*self._status.verdicts, told)))
+                    self.chronicle.add(record.VerdictGiven(told))
+                    self._take(lifecycle.Moved())
+                case Measured():
+                    self._keep_measured(found)
+                case lifecycle.VerificationEnded() | lifecycle.MeasurementEnded():
+                    self._take(found)
+                case _:
+                    assert_never(found)
+
+    def _keep_measured(self, measured: Measured) -> None:
+        taken = measured.measurements
+        compared = comparisons(self.birth.plan, self.birth.model, taken)
+        self.chronicle.change(replace(self._status, measurements=taken, comparisons=compared))
+        self.chronicle.add(record.MeasurementTaken(taken))
+        for finding in measured.findings:
+            self.chronicle.note(self.chronicle.addressed(finding))
 
     # --- endings ------------------------------------------------------------------------------------------
 
-    def not_started(self, cause: Finding) -> None:
+    def not_started(self, error: HolddownError) -> None:
         """No engine came of it."""
+        self._fail(_finding(error, self.birth.name))
+
+    def _fail(self, cause: Finding) -> None:
         self._doors.processes.remove(frozenset(), self.birth.run_dir)
         self._life = replace(self._life, state=State.FAILED, why=cause.what)
         self.chronicle.change(replace(self._status, cause=cause))
@@ -387,26 +390,22 @@ class _Supervisor:
         with suppress(StoreError):  # the traceback in its own log has to do
             self.chronicle.write()
 
-    def _diagnose(self, exit_code: int | None) -> None:
-        self._settle_log()
-        report = read_log(self._doors.log.tail(_DIAGNOSED_LINES), self.birth.engine.kind).report(exit_code)
-        cause = as_finding(report, exit_code)
-        kills = self._doors.host.oom_kills() - self._oom_kills
-        if kills > 0 and cause.code in _MAYBE_FOR_MEMORY:
-            cause = killed_for_memory(cause, kills, self._doors.host.facts().memory)
+    def _diagnose(self, event: lifecycle.Event | None) -> None:
+        log, kind = self._doors.log, self.birth.engine.kind
+        if isinstance(event, lifecycle.Tick):
+            cause, edits = cause_of_silence(log, kind, self._life.why, self._status.stacks)
+        else:
+            code = event.exit.code if isinstance(event, lifecycle.EngineEnded) else None
+            cause, edits = cause_of_end(log, kind, code, self._doors.clock)
+        cause = with_kernels_word(cause, self._doors.host.oom_kills() - self._run.oom_kills, self._doors.host)
         cause = self.chronicle.addressed(cause)
-        edits = report.diagnosis.edits if report.diagnosis else ()
         self.chronicle.change(replace(self._status, cause=cause, edits=edits))
         self.chronicle.add(record.Noted(cause))
 
-    def _settle_log(self) -> None:
-        clock = self._doors.clock
-        deadline = clock.monotonic() + _LOG_SETTLES_WITHIN_S
-        quiet_since = clock.monotonic()
-        while clock.monotonic() < min(deadline, quiet_since + _LOG_SETTLED_S):
-            clock.sleep(0.05)
-            if any(True for _ in self._doors.log.new()):
-                quiet_since = clock.monotonic()
+    def _is_hopeless(self) -> bool:
+        """A start that failed before it served, of what another one would fail of, too."""
+        cause = self._status.cause
+        return cause is not None and not self._status.verdicts and not another_start_may_help(cause.code)
 
     def _clean_up(self) -> None:
         """Its private folder and the segments that it was seen to map. One that it made after our last look is for
@@ -434,3 +433,7 @@ class _Supervisor:
         if self._status.engine is None:
             raise AssertionError("no engine was started")
         return self._status.engine
+
+
+def _finding(error: HolddownError, name: str) -> Finding:
+    return Finding(error.code, Severity.BLOCK, name, error.what, error.seen, error.do)

@@ -76,6 +76,30 @@ def killed_for_memory(cause: Finding, kills: int, memory: Memory) -> Finding:
     )
 
 
+def silent(why: str, last: str, stacks: str) -> Finding:
+    """why: what was missing, for how long. last: line of its log. stacks: file of what its processes were at."""
+    return Finding(
+        code="engine.silent",
+        severity=Severity.BLOCK,
+        subject="engine",
+        what=f"the engine ran and gave no answer or sign of life, so it was ended: {why}",
+        seen=f"last in its log: {last}" if last else "its log is empty",
+        do=f"{stacks} has what its processes were at; holddown logs NAME" if stacks else "holddown logs NAME",
+    )
+
+
+def restart_hindered(name: str, by: Finding) -> Finding:
+    """by: what forbids the start now, by others' doing."""
+    return Finding(
+        code="restart.hindered",
+        severity=Severity.WARN,
+        subject=name,
+        what=f"it cannot be started again yet: {by.what}",
+        seen=by.seen,
+        do=f"{by.do}    it is tried again by itself" if by.do else "it is tried again by itself",
+    )
+
+
 def written_late(name: str, seconds: float, why: str) -> Finding:
     return Finding(
         code="store.late",

@@ -1,11 +1,15 @@
 """A deployment's states, as a pure table: (life, event, now) -> (life, effects). The supervisor performs the effects.
 
-starting ──health──> ready ──checks passed──> released ──engine ended──> failed
-   │  ▲                │                        │   ▲
- quiet moves          check failed            quiet answers
-   ▼  │                ▼                        ▼   │
-  stuck            stopping ──engine gone──>  stuck
-                       └──> stopped, or failed when it was not the user who asked
+starting ──health──> ready ──checks passed──> released
+ ▲ │  ▲                │                        │   ▲
+ │quiet moves         check failed            quiet answers
+ │ ▼  │                ▼                        ▼   │
+ │stuck ──given up──> stopping <──lost──────── stuck
+ │                     │  ▲── from each: the engine ended, or a stop was asked for
+ │                   engine gone
+ │                     ├──> stopped, where the user asked
+ │                     ├──> failed, where nobody did
+ └──pause over── waiting-to-restart, where it had been released and its policy says so; from there, too, stopped
 """
 
 from dataclasses import dataclass, replace
@@ -13,6 +17,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from holddown.launch.phases import Phase
+from holddown.launch.restart import FAILURES, SERVED_S, Restart, pause_s
 
 
 class State(StrEnum):
@@ -22,6 +27,7 @@ class State(StrEnum):
     READY = "ready"
     RELEASED = "released"
     STUCK = "stuck"
+    WAITING = "waiting-to-restart"
     STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -66,12 +72,16 @@ class Patience:
     give_up_s: stuck for so long before the release: ended, so that its GPUs are free again.
     grace_s: between SIGTERM and SIGKILL, and between one SIGKILL and the next.
     unanswered_s: no /health after the release: `stuck`. What it logs meanwhile is no answer.
+    lost_s: stuck for so long after the release: ended, where its policy is to be started again.
+    pause_s: before the first of its restarts; each further one doubles it.
     """
 
     quiet_s: float
     give_up_s: float
     grace_s: float
     unanswered_s: float = 60
+    lost_s: float = 300
+    pause_s: float = 5
 
     @staticmethod
     def for_load(load_bytes: int) -> "Patience":
@@ -124,7 +134,21 @@ class EngineEnded:
 
 @dataclass(frozen=True, slots=True)
 class EngineGone:
-    """No process of the engine's session is left."""
+    """No process of the engine's session is left. hopeless: another start would fail as this one did."""
+
+    hopeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStarted:
+    """Once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartHindered:
+    """Nothing was started: somebody else has its port or its memory, say."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +161,18 @@ class Tick:
     """Time passed."""
 
 
-Event = Moved | HealthAnswered | VerificationEnded | MeasurementEnded | EngineEnded | EngineGone | StopAsked | Tick
+Event = (
+    Moved
+    | HealthAnswered
+    | VerificationEnded
+    | MeasurementEnded
+    | EngineEnded
+    | EngineGone
+    | EngineStarted
+    | StartHindered
+    | StopAsked
+    | Tick
+)
 
 
 # --- effects ------------------------------------------------------------------------------------------------
@@ -145,7 +180,8 @@ Event = Moved | HealthAnswered | VerificationEnded | MeasurementEnded | EngineEn
 
 class Effect(StrEnum):
     """What the supervisor does. TERMINATE: SIGTERM to the engine's server. KILL: SIGKILL to all of its processes.
-    DIAGNOSE: find out from its log why it broke. SWEEP: SIGTERM to whatever its server left behind."""
+    DIAGNOSE: find out from its log why it broke. SWEEP: SIGTERM to whatever its server left behind. STACKS: keep what
+    its processes are at. START: look whether it can be started again, and do."""
 
     VERIFY = "verify"
     MEASURE = "measure"
@@ -153,14 +189,17 @@ class Effect(StrEnum):
     KILL = "kill"
     DIAGNOSE = "diagnose"
     SWEEP = "sweep"
+    STACKS = "stacks"
+    START = "start"
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """state and since when; why: one sentence for `failed`, `stuck` and `stopping`.
+    """state and since when; why: one sentence for `failed`, `stuck`, `stopping` and `waiting-to-restart`.
 
     moved_at: last sign of life. was: the state that `stuck` interrupted. asked: a person asked for the stop.
-    killed_at: the last SIGKILL. silence: what has been missing since it moved last.
+    killed_at: the last SIGKILL. silence: what has been missing since it moved last. restart: the policy. served: this
+    deployment has been released, by this engine or one before it. failures: in a row. pauses: since it failed last.
     """
 
     state: State
@@ -172,6 +211,15 @@ class Life:
     asked: bool = False
     killed_at: float | None = None
     silence: str = ""
+    restart: Restart = Restart.NEVER
+    served: bool = False
+    failures: int = 0
+    pauses: int = 0
+
+    @property
+    def comes_back(self) -> bool:
+        """Its failure is followed by another start."""
+        return self.served and self.restart is Restart.ON_FAILURE
 
     def within(self, state: State) -> bool:
         """In that state, be it that silence hides it."""
@@ -181,29 +229,35 @@ class Life:
 Step = tuple[Life, tuple[Effect, ...]]
 
 
-def begin(now: float) -> Life:
+def begin(now: float, restart: Restart = Restart.NEVER) -> Life:
     """An engine that was just spawned."""
-    return Life(State.STARTING, since=now, moved_at=now)
+    return Life(State.STARTING, since=now, moved_at=now, restart=restart)
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a supervisor that is gone left on record. released: it had been released, whatever it was last."""
+    """What a supervisor that is gone left on record. released: this engine had been, whatever it was last. served,
+    failures: as of a life."""
 
     state: State
     why: str
     asked: bool
     released: bool
+    restart: Restart = Restart.NEVER
+    served: bool = False
+    failures: int = 0
 
 
 def resume(left: Left, now: float) -> Step:
     """The life of an engine for the supervisor that takes it over.
 
     Released stays released. Checks that had begun ended with the supervisor that ran them, so they come again after
-    the next /health. A stop goes on, and the engine is told again: the last supervisor may not have come to it.
+    the next /health. A stop goes on, and the engine is told again: the last supervisor may not have come to it. A pause
+    begins anew.
     """
-    life = begin(now)
-    if left.state.over:
+    served = left.served or left.released
+    life = replace(begin(now, left.restart), served=served, failures=left.failures, pauses=max(left.failures - 1, 0))
+    if left.state.over or left.state is State.WAITING:
         return replace(life, state=left.state, why=left.why), ()
     if left.state is State.STOPPING:
         return replace(life, state=State.STOPPING, why=left.why, asked=left.asked), (Effect.TERMINATE,)
@@ -226,7 +280,11 @@ def step(life: Life, event: Event, now: float, patience: Patience) -> Step:
         case EngineEnded():
             return _ended(life, event.exit, now)
         case EngineGone():
-            return _gone(life, now)
+            return _gone(life, event, now, patience)
+        case EngineStarted():
+            return _started(life, now)
+        case StartHindered():
+            return _hindered(life, event, now, patience)
         case StopAsked():
             return _stop(life, f"{event.by} asked for it", now, asked=True)
         case Tick():
@@ -275,7 +333,7 @@ def _measured(life: Life, ended: MeasurementEnded, now: float) -> Step:
         return life, ()
     if not ended.alive:
         return _broke(life, "while its speed was measured", now)
-    return _to(replace(life, moved_at=now), State.RELEASED, now), ()
+    return _to(replace(life, moved_at=now, served=True), State.RELEASED, now), ()
 
 
 def _broke(life: Life, when: str, now: float) -> Step:
@@ -284,6 +342,8 @@ def _broke(life: Life, when: str, now: float) -> Step:
 
 
 def _ended(life: Life, exit: Exit, now: float) -> Step:
+    if life.state is State.WAITING:
+        return life, ()
     if life.state is State.STOPPING:
         # its server is gone; its workers may not be
         return life, (Effect.SWEEP,)
@@ -292,15 +352,46 @@ def _ended(life: Life, exit: Exit, now: float) -> Step:
     return stopping, (Effect.DIAGNOSE, Effect.SWEEP)
 
 
-def _gone(life: Life, now: float) -> Step:
+def _gone(life: Life, event: EngineGone, now: float, patience: Patience) -> Step:
     if life.state is not State.STOPPING:
         return life, ()
-    return _to(life, State.STOPPED if life.asked else State.FAILED, now, life.why), ()
+    if life.asked:
+        return _to(life, State.STOPPED, now, life.why), ()
+    if not life.comes_back:
+        return _to(life, State.FAILED, now, life.why), ()
+    life = replace(life, failures=life.failures + 1)
+    if event.hopeless:
+        return _to(life, State.FAILED, now, f"{life.why}; another start would fail as this one did"), ()
+    if life.failures >= FAILURES:
+        less = f"less than {SERVED_S / 60:.0f} minutes of service in between"
+        return _to(life, State.FAILED, now, f"{life.why}; {life.failures} failures with {less}: it stays down"), ()
+    return _wait(replace(life, pauses=life.failures - 1), life.why, now, patience), ()
+
+
+def _wait(life: Life, why: str, now: float, patience: Patience) -> Life:
+    told = f"{why}; it is started again in {pause_s(patience.pause_s, life.pauses):.0f} s"
+    return _to(life, State.WAITING, now, told)
+
+
+def _started(life: Life, now: float) -> Step:
+    if life.state is not State.WAITING:
+        return life, ()
+    fresh = begin(now, life.restart)
+    return replace(fresh, served=life.served, failures=life.failures), ()
+
+
+def _hindered(life: Life, event: StartHindered, now: float, patience: Patience) -> Step:
+    """That is no failure of the engine's, and may last: it waits for longer and longer, and is not given up."""
+    if life.state is not State.WAITING:
+        return life, ()
+    return _wait(replace(life, pauses=life.pauses + 1), event.why, now, patience), ()
 
 
 def _stop(life: Life, why: str, now: float, *, asked: bool = False) -> Step:
     if life.state is State.STOPPING:
         return life, ()
+    if life.state is State.WAITING:  # nothing of it runs
+        return replace(_to(life, State.STOPPED, now, why), asked=asked), ()
     return replace(_to(life, State.STOPPING, now, why), asked=asked), (Effect.TERMINATE,)
 
 
@@ -312,16 +403,30 @@ def _tick(life: Life, now: float, patience: Patience) -> Step:
             if now - (life.since if life.killed_at is None else life.killed_at) > patience.grace_s:
                 return replace(life, killed_at=now), (Effect.KILL,)
         case State.STUCK:
-            # once released, it is for a person to say that it is worth nothing any more
-            if life.was is not State.RELEASED and now - life.since > patience.give_up_s:
-                return _stop(life, f"no sign of life for {quiet_s:.0f} s while it was {life.was}", now)
+            return _stuck(life, now, patience)
+        case State.WAITING:
+            if now - life.since >= pause_s(patience.pause_s, life.pauses):
+                return life, (Effect.START,)
         case State.STARTING | State.READY | State.RELEASED:
+            if life.state is State.RELEASED and now - life.since >= SERVED_S:
+                life = replace(life, failures=0)
             if quiet_s > (patience.unanswered_s if life.state is State.RELEASED else patience.quiet_s):
                 why = f"{life.silence or 'no sign of life'} for {quiet_s:.0f} s"
                 stuck = _to(life, State.STUCK, now, why)
-                return replace(stuck, was=life.state), ()
+                return replace(stuck, was=life.state), (Effect.STACKS,)
         case State.STOPPED | State.FAILED:
             pass
         case _:
             assert_never(life.state)
     return life, ()
+
+
+def _stuck(life: Life, now: float, patience: Patience) -> Step:
+    released = life.was is State.RELEASED
+    if released and not life.comes_back:
+        return life, ()  # it is for a person to say that it is worth nothing any more
+    if now - life.since <= (patience.lost_s if released else patience.give_up_s):
+        return life, ()
+    why = f"{life.silence or 'no sign of life'} for {now - life.moved_at:.0f} s while it was {life.was}"
+    stopping = _to(life, State.STOPPING, now, why)
+    return stopping, (Effect.STACKS, Effect.DIAGNOSE, Effect.TERMINATE)

@@ -12,11 +12,14 @@ from holddown.facts.model import ModelFacts
 from holddown.launch.lifecycle import Exit, ProcessRef, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
+from holddown.launch.restart import SERVED_S, Restart
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.measure.metrics import Measurement
 from holddown.plan.estimate import Estimate
 from holddown.plan.plan import Plan
 from holddown.verify.verdict import Outcome, Verdict
+
+_FAILED_STARTS_KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Birth:
     id: eight hex digits, part of its folders' names. environment: what the engine inherited, secrets redacted.
     run_dir: its private TMPDIR and working directory. log_path: the engine's log. skip_checks: as the user named them.
     gpus_by_user: named with --gpus, so that others' claims on them do not count. after: id of the start that failed
-    before this one and taught it something; empty for none.
+    before this one and taught it something; empty for none. restart: what becomes of it where its engine fails.
     """
 
     id: str
@@ -43,6 +46,7 @@ class Birth:
     log_path: str
     gpus_by_user: bool = False
     after: str = ""
+    restart: Restart = Restart.NEVER
 
     @property
     def up_again(self) -> str:
@@ -55,6 +59,8 @@ class Birth:
         said += [("--api-key-file", secret.path) for secret in self.spec.secrets]
         if self.spec.host != Binding().host:
             said.append(("--host", self.spec.host))
+        if self.restart is not Restart.NEVER:
+            said.append(("--restart", self.restart))
         return shlex.join(["holddown", "up", self.plan.model_path, *(word for pair in said for word in pair)])
 
 
@@ -84,11 +90,22 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedStart:
+    """After which it was started again. in_a_row: with the ones before it, since it last served for long enough."""
+
+    at: float
+    why: str
+    cause: Finding | None
+    in_a_row: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How a deployment is now. cause: why it failed, where it did. adopted: its supervisor is not the one that
     started it. stop_asked: a person asked for the stop. segments: its shared memory, so that who takes it over knows
     what to remove. report: what the engine itself says that it resolved; None where it says nothing. edits: settings
-    with which it would not have failed so."""
+    with which it would not have failed so. starts: of its engine so far. failures: the last ten before this start, of
+    which alone all else tells. stacks: file of what its processes were at when it stood still."""
 
     state: State
     since: float
@@ -107,6 +124,9 @@ class Status:
     segments: tuple[ShmSegment, ...] = ()
     report: EngineReport | None = None
     edits: tuple[tuple[str, str], ...] = ()
+    starts: int = 1
+    failures: tuple[FailedStart, ...] = ()
+    stacks: str = ""
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -193,3 +213,45 @@ class Entry:
 def gpu_claims(active: Iterable[Deployment]) -> dict[int, str]:
     """GPU index -> the deployment of ours that uses it."""
     return {gpu: each.birth.name for each in active for gpu in each.birth.plan.gpus}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What happened to a deployment, for who takes it over. started_at: its engine, last; 0 where it is not told.
+    released: that engine. served: it or one before it."""
+
+    started_at: float
+    released: bool
+    served: bool
+
+
+def past_of(entries: Iterable[Entry]) -> Past:
+    started_at, released, served, before = 0.0, False, False, State.WAITING
+    for entry in entries:
+        if not isinstance(entry.happening, StateChanged):
+            continue
+        state = entry.happening.state
+        if state is State.STARTING and before is State.WAITING:  # not one that moves again
+            started_at, released = entry.at, False
+        released |= state is State.RELEASED
+        served |= released
+        before = state
+    return Past(started_at, released, served)
+
+
+def in_a_row(status: Status, now: float) -> int:
+    """How many of its starts have failed one after the other."""
+    served = status.state is State.RELEASED and now - status.since >= SERVED_S
+    return 0 if served or not status.failures else status.failures[-1].in_a_row
+
+
+def between_starts(status: Status, failed: FailedStart) -> Status:
+    """Of a deployment whose engine is gone and comes again: nothing is left of what was said of that one."""
+    return Status(
+        state=State.WAITING,
+        since=failed.at,
+        supervisor=status.supervisor,
+        adopted=status.adopted,
+        starts=status.starts,
+        failures=(*status.failures, failed)[-_FAILED_STARTS_KEPT:],
+    )

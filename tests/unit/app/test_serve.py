@@ -66,6 +66,7 @@ class World:
             signals=self.signals,
             background=FakeBackground(self.clock),
             clock=self.clock,
+            obstacles=lambda birth: (),
             notify=self.notify,
         )
         yield None if self.supervised else own

@@ -13,7 +13,7 @@ from fakes.records import a_birth
 from fakes.store import FakeStore
 from fakes.supervision import FakeBackground, FakeLog, FakeSignals
 from holddown.app.supervise import Doors, supervise
-from holddown.base.errors import LaunchError, StoreError
+from holddown.base.errors import HolddownError, LaunchError, StoreError
 from holddown.base.finding import Finding
 from holddown.facts.answers import Answer, Ask, Refusal, Reply
 from holddown.facts.engine_report import EngineReport
@@ -22,6 +22,7 @@ from holddown.launch.engines import adapter
 from holddown.launch.lifecycle import Exit, Patience, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
+from holddown.launch.restart import Restart
 from holddown.remember.record import Birth, Entry, Noted, PhaseEntered, StateChanged, Status
 from holddown.verify.expect import CHECK_NAMES
 from holddown.verify.verdict import Outcome, Verdict
@@ -59,6 +60,9 @@ class World:
     log: FakeLog = field(default_factory=FakeLog)
     ill: bool = False
     lasts_s: float = 1200.0
+    restart: Restart = Restart.NEVER
+    obstacles: tuple[Finding, ...] = ()
+    asking: HolddownError | None = None
 
     def __post_init__(self) -> None:
         self.signals = FakeSignals(self.clock)
@@ -70,7 +74,7 @@ class World:
 
     @property
     def birth(self) -> Birth:
-        return a_birth(skip_checks=self.skip)
+        return replace(a_birth(skip_checks=self.skip), restart=self.restart)
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
         self.clock.at(seconds, action)
@@ -90,8 +94,14 @@ class World:
             signals=self.signals,
             background=self.background,
             clock=self.clock,
+            obstacles=self.ask_obstacles,
         )
         return supervise(self.birth, status, doors, PATIENCE)
+
+    def ask_obstacles(self, birth: Birth) -> tuple[Finding, ...]:
+        if self.asking is not None:
+            raise self.asking
+        return self.obstacles
 
     @property
     def recorded(self) -> Status:

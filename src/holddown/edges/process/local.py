@@ -72,7 +72,8 @@ class LocalProcesses:
         if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
-    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str) -> ProcessRef:
+    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str, head: str = "") -> ProcessRef:
+        self._forget_last_engine()
         environment, files = _environment(spec, run_dir), _secret_files(spec)
         # a shorter one might be any word of the log
         hidden = tuple(text for each in spec.secrets if len(text := _secret(each)) >= _SHORTEST_SECRET)
@@ -82,6 +83,7 @@ class LocalProcesses:
             for name, text in files.items():
                 _write_private(Path(run_dir) / name, text)
             self._pump = self._pumping(_Pump(log_path, read_end, hidden))
+            os.write(write_end, f"{head}\n".encode() if head else b"")
             engine = self._spawn(list(spec.argv), stdout=write_end, environment=environment, directory=run_dir)
         except OSError as error:
             self._pump = None
@@ -95,6 +97,14 @@ class LocalProcesses:
         finally:
             os.close(write_end)
         return _reference(engine)
+
+    def _forget_last_engine(self) -> None:
+        """Its exit status: its pid may be the next one's. Its pump ends by itself, with the last that writes to it."""
+        self._reap()
+        self._statuses.clear()
+        if self._pump is not None:
+            os.close(self._pump.read_end)
+            self._pump = None
 
     def _pumping(self, asked: _Pump) -> _Pump:
         """The same, running."""
