@@ -14,7 +14,6 @@ from holddown.facts.model import Inspection
 from holddown.facts.served import Served
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
-from holddown.launch.spec import LaunchSpec
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
 from holddown.remember.run import Run
 from holddown.remember.switching import Switching
@@ -147,9 +146,9 @@ class Processes(Protocol):
 
     def me(self) -> ProcessRef: ...
 
-    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str, head: str = "") -> ProcessRef:
-        """In a session of its own, with run_dir as working directory and TMPDIR. head: a line of ours that stands in
-        the log before its own. Raises: LaunchError."""
+    def start_engine(self, birth: Birth, head: str = "") -> ProcessRef:
+        """In a session of its own, with its private folder as working directory and TMPDIR, and what it inherited at
+        its birth. head: a line of ours that stands in the log before its own. Raises: LaunchError."""
 
     def start_supervisor(self, deployment_id: str, log_path: str) -> ProcessRef:
         """Detached: outlives this program and its terminal."""

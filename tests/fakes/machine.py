@@ -9,7 +9,7 @@ from holddown.base.errors import LaunchError, MachineError
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
-from holddown.launch.spec import LaunchSpec
+from holddown.remember.record import Birth
 
 BOOT = "boot-1"
 SUPERVISOR = 900
@@ -75,7 +75,7 @@ class FakeMachine:
     def me(self) -> ProcessRef:
         return ref(SUPERVISOR)
 
-    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str, head: str = "") -> ProcessRef:
+    def start_engine(self, birth: Birth, head: str = "") -> ProcessRef:
         self.started += 1
         self.status = None
         self.heads.append(head)

@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from fakes.records import a_birth
 from functional.deployed import until
 from holddown.base.errors import LaunchError
 from holddown.edges.hosts.local import LocalHost
 from holddown.edges.hosts.processes import boot_id
 from holddown.edges.process.local import LocalProcesses
+from holddown.launch.environment import REDACTED
 from holddown.launch.lifecycle import ProcessRef
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.spec import LaunchSpec, SecretEnv
+from holddown.remember.record import Birth
 
 SHM = Path("/dev/shm")
 
@@ -55,6 +58,12 @@ def test_a_process_that_is_gone_is_no_error() -> None:
     LocalProcesses().terminate([gone])
 
 
+def birth(folder: Path, spec: LaunchSpec) -> Birth:
+    environment = (("PATH", os.environ["PATH"]), ("HOLDDOWN_TEST_HIDDEN", REDACTED), ("VLLM_TEST_THEN", "then"))
+    places = {"run_dir": f"{folder}/r/1", "log_path": f"{folder}/log"}
+    return replace(a_birth(), spec=spec, environment=environment, **places)
+
+
 def spec(*argv: str, secrets: tuple[SecretEnv, ...] = ()) -> LaunchSpec:
     return LaunchSpec(argv, (), secrets, "127.0.0.1", 8000)
 
@@ -63,7 +72,7 @@ def test_an_interpreter_that_is_gone_is_a_failed_launch(tmp_path: Path) -> None:
     """What was tried and what shows more; no pipe stays open."""
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(LaunchError) as raised:
-        LocalProcesses().start_engine(spec("/nowhere/python", "-m", "vllm"), f"{tmp_path}/r/1", f"{tmp_path}/log")
+        LocalProcesses().start_engine(birth(tmp_path, spec("/nowhere/python", "-m", "vllm")))
     assert "No such file" in raised.value.what and raised.value.seen == "/nowhere/python -m vllm"
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -72,7 +81,7 @@ def test_a_key_that_cannot_be_read_is_a_failed_launch(tmp_path: Path) -> None:
     """Nothing was started, and the file is named."""
     secret = SecretEnv("VLLM_API_KEY", f"{tmp_path}/key")
     with pytest.raises(LaunchError) as raised:
-        LocalProcesses().start_engine(spec("/bin/true", secrets=(secret,)), f"{tmp_path}/r/1", f"{tmp_path}/log")
+        LocalProcesses().start_engine(birth(tmp_path, spec("/bin/true", secrets=(secret,))))
     assert raised.value.code == "launch.secret" and raised.value.seen == secret.path
     assert not (tmp_path / "r").exists()
 
@@ -83,7 +92,7 @@ def test_a_private_folder_that_another_user_made_is_not_taken(tmp_path: Path) ->
     (tmp_path / "r").mkdir()
     os.chown(tmp_path / "r", 61987, 61987)
     with pytest.raises(LaunchError) as raised:
-        LocalProcesses().start_engine(spec("/bin/true"), f"{tmp_path}/r/1", f"{tmp_path}/log")
+        LocalProcesses().start_engine(birth(tmp_path, spec("/bin/true")))
     assert "not a folder of this user" in raised.value.what
 
 
@@ -92,7 +101,7 @@ def test_a_private_folder_that_is_a_link_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "r").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LaunchError):
-        LocalProcesses().start_engine(spec("/bin/true"), f"{tmp_path}/r/1", f"{tmp_path}/log")
+        LocalProcesses().start_engine(birth(tmp_path, spec("/bin/true")))
 
 
 @pytest.fixture
@@ -127,12 +136,20 @@ def test_a_segment_goes_only_as_the_file_that_was_seen(segment: Path, tmp_path: 
     assert not segment.exists()
 
 
-def test_an_engines_environment_is_its_own_but_for_what_it_compiled(tmp_path: Path) -> None:
-    """A private TMPDIR that goes with the engine must not take PyTorch's compiled code with it."""
+def test_an_engines_environment_is_its_own_but_for_what_it_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private TMPDIR that goes with the engine must not take PyTorch's compiled code with it. What it inherits is of
+    the record, where that tells it: who starts it again may do so from another shell."""
     run_dir, log = f"{tmp_path}/r/1", tmp_path / "log"
-    LocalProcesses().start_engine(spec("/usr/bin/env", "--null"), run_dir, str(log))
+    monkeypatch.setenv("HOLDDOWN_TEST_HIDDEN", "secret")
+    monkeypatch.setenv("VLLM_TEST_THEN", "of another shell")
+    monkeypatch.setenv("VLLM_TEST_SINCE", "of another shell")
+    LocalProcesses().start_engine(birth(tmp_path, spec("/usr/bin/env", "--null")))
     given = until(lambda: log.exists() and log.read_text(), "its environment is in its log")
     variables = dict(line.partition("=")[::2] for line in given.split("\0"))
     assert variables["TMPDIR"] == run_dir
     assert not variables["TORCHINDUCTOR_CACHE_DIR"].startswith(run_dir)
+    assert (variables["HOLDDOWN_TEST_HIDDEN"], variables["VLLM_TEST_THEN"]) == ("secret", "then")
+    assert "VLLM_TEST_SINCE" not in variables
     assert "VIRTUAL_ENV" not in variables and "PYTHONPATH" not in variables

@@ -85,14 +85,17 @@ def _adopted(deployment: Deployment, doors: Doors, log_path: str) -> Finding:
     name, engine = deployment.birth.name, now_there.status.engine
     if now_there.status.supervisor == deployment.status.supervisor:
         what = f"the supervisor of {name} is gone, and the new one is not on record yet"
+    elif now_there.status.state is State.WAITING:
+        what = f"the supervisor of {name} was gone; a new one will start its engine again"
     elif engine is None or now_there.status.exit is not None or now_there.status.state.over:
         what = f"the supervisor of {name} was gone, and so is its engine"
     else:
         what = f"the supervisor of {name} was gone; a new one watches its engine now"
+    pid = f"engine pid {engine.pid}" if engine else "no engine runs"
     return Finding(
         code="supervisor.adopted",
         severity=Severity.WARN,
         subject=name,
         what=what,
-        seen=f"engine pid {engine.pid}, it was {deployment.status.state}" if engine else "no engine had been started",
+        seen=f"{pid}, it was {deployment.status.state}",
     )

@@ -14,6 +14,7 @@ from holddown.launch.engines import ADAPTERS
 from holddown.launch.environment import is_secret
 from holddown.launch.ownership import members
 from holddown.launch.reporter import with_reporter
+from holddown.launch.restart import Restart
 from holddown.launch.spec import Binding, LaunchSpec
 from holddown.plan.plan import NoPlan, Plan
 from holddown.plan.preflight import Ground, preflight
@@ -34,7 +35,7 @@ class Request:
     is meant. trust_remote_code: the checkpoint's own Python code may run, from now on. despite: codes of findings that
     are to forbid nothing, for builds that can more than their source tells. ask_engine: its own selectors, before it is
     launched; None: where that makes sense. after: the start that failed before this one. in_place_of: id of a
-    deployment that will have made way by then: its port is this one's, unless another is named."""
+    deployment that will have made way by then: its port is this one's, unless another is named. restart: its policy."""
 
     path: str
     name: str
@@ -49,6 +50,7 @@ class Request:
     ask_engine: bool | None = None
     after: str = ""
     in_place_of: str = ""
+    restart: Restart = Restart.NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from holddown.app.supervise import supervise
 from holddown.app.up import SUPERVISOR_START_S, lives
 from holddown.base.errors import LaunchError, UsageError
 from holddown.launch.lifecycle import Patience, State
+from holddown.launch.restart import Restart
 from holddown.remember.record import Birth, Deployment, Status
 
 _STAND_BY_POLL_S = 1.0
@@ -89,7 +90,8 @@ def _fresh(pattern: Birth, doors: Doors) -> Deployment:
     made = doors.again(pattern)
     if made.blocked:
         raise _blocked(pattern, made)
-    birth = made.birth
+    # the supervisor restarts the engine, systemd restarts the supervisor
+    birth = replace(made.birth, restart=Restart.ON_FAILURE)
     with doors.supervisor(birth) as own:  # before it is on record: nobody else gets hold of it in between
         if own is None:
             raise AssertionError("its id is new")

@@ -121,8 +121,7 @@ class _Supervisor:
         self._start_engine("")
 
     def _start_engine(self, head: str) -> None:
-        spec, run_dir, log_path = self.birth.spec, self.birth.run_dir, self.birth.log_path
-        engine = self._doors.processes.start_engine(spec, run_dir, log_path, head)
+        engine = self._doors.processes.start_engine(self.birth, head)
         self.chronicle.change(replace(self._status, engine=engine))
         if self._life.state is State.WAITING:
             self._take(lifecycle.EngineStarted())

@@ -57,6 +57,7 @@ def launch(
         log_path=place.log_path,
         gpus_by_user=request.wishes.gpus is not None,
         after=request.after,
+        restart=request.restart,
     )
     there = doors.store.create(birth, Status(State.STARTING, since=now))
     if there is None:

@@ -14,6 +14,7 @@ from holddown.base.units import size_text
 from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, bold, json_option, progress
 from holddown.explain.diagnosis_text import diagnosis_text, headline, remedy
+from holddown.launch.restart import MARK
 from holddown.remember.record import Deployment
 from holddown.tables.load import engine_tables
 from holddown.verify.log_line import LogLine
@@ -49,7 +50,8 @@ def command(ctx: click.Context, log: str, exit_code: int | None, engine: str, as
         log, engine = deployment.birth.log_path, deployment.birth.engine.kind
         exit_code = exit_code if exit_code is not None else _exit(deployment)
     with _opened(log) as file:
-        found = diagnose(_blocks(file), exit_code, engine, _Told())
+        blocks = _blocks(file) if deployment is None else _of_last_failed(deployment, file)
+        found = diagnose(blocks, exit_code, engine, _Told())
     text = f"{bold(headline(found.report))}\n{diagnosis_text(found.report, ours=deployment is not None)}"
     answer(_document(found, ours=deployment is not None), text, as_json=as_json)
     if found.report.diagnosis is None and not found.report.healthy:
@@ -86,6 +88,14 @@ def _opened(log: str) -> IO[bytes]:
     packed = file.read(2) == _GZIP
     file.seek(0)
     return gzip.open(file) if packed else file  # type: ignore[return-value]
+
+
+def _of_last_failed(deployment: Deployment, file: IO[bytes]) -> Iterator[bytes]:
+    """All starts of a deployment write one log: of it what the last one wrote that failed, or the only one."""
+    before, *later = file.read().split(f"\n{MARK}".encode())
+    starts = [before, *later]
+    failed = starts[-2] if deployment.status.failures and not deployment.status.state.over else starts[-1]
+    yield failed if len(later) == 0 else failed.partition(b"\n")[2]
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:

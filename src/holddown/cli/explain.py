@@ -21,7 +21,7 @@ def command(name: str, flag: str | None, as_json: bool) -> None:
     plan = deployment.birth.plan
     if flag is None:
         parts = [
-            status_text(deployment, doors.clock.now()),
+            status_text(deployment, doors.clock.now(), restarts=10),
             starts_text(starts_of(deployment, doors.store.get)),
             plan_text(plan, deployment.birth.spec),
             findings_text(plan.findings),

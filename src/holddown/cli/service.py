@@ -14,6 +14,7 @@ from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, findings_text, json_option, progress
 from holddown.cli.supervise import to_its_end
 from holddown.cli.views import failed_text
+from holddown.launch.export.systemd import STAYS_DOWN
 from holddown.launch.lifecycle import State
 from holddown.remember.record import Birth
 
@@ -99,7 +100,7 @@ def _run(deployment_id: str) -> int:
         progress(f"{ended.birth.name} was stopped: {ended.status.why}")
         return 0
     progress(failed_text(ended))
-    return 4
+    return STAYS_DOWN if ended.status.failures else 4
 
 
 def _settle(deployment_id: str) -> int:

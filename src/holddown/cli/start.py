@@ -25,6 +25,7 @@ from holddown.cli.workload import workload_options
 from holddown.explain.plan_text import no_plan_text
 from holddown.facts.workload import Workload
 from holddown.launch.lifecycle import State
+from holddown.launch.restart import Restart
 from holddown.plan.plan import NoPlan
 from holddown.plan.wishes import Edit, Wishes
 from holddown.remember.estimate import start_seconds
@@ -60,6 +61,13 @@ _OPTIONS = (
     click.option(
         "--retry/--no-retry", default=True, help="Whether a start that fails of a known cause is mended and tried."
     ),
+    click.option(
+        "--restart",
+        type=click.Choice([each.value for each in Restart]),
+        default=Restart.NEVER.value,
+        show_default=True,
+        help="Whether its engine is started again when it fails after its release, with the same checks.",
+    ),
     click.option("--retry-user-settings", is_flag=True, help="Mend also what you --set."),
     click.option("--dry-run", is_flag=True, help="Print the plan and the exact command, and start nothing."),
 )
@@ -92,6 +100,7 @@ class Words:
     workload: Workload
     detach: bool
     retry: bool
+    restart: str
     retry_user_settings: bool
     dry_run: bool
     as_json: bool
@@ -125,6 +134,7 @@ def request_of(words: Words) -> Request:
         trust_remote_code=words.trust_remote_code,
         despite=words.despite,
         ask_engine=False if words.dry_run and words.ask_engine is None else words.ask_engine,
+        restart=Restart(words.restart),
     )
 
 

@@ -9,9 +9,12 @@ from holddown.cli.output import finding_text, findings_text
 from holddown.explain.drawing import columns
 from holddown.explain.engine_report import report_lines
 from holddown.explain.happening import measured_text, verdict_text
+from holddown.explain.starts import restart_lines
 from holddown.launch.lifecycle import State
 from holddown.measure.metrics import Measurement
 from holddown.remember.record import Comparison, Deployment
+
+_ALL = 10
 
 
 def released_text(deployment: Deployment) -> str:
@@ -47,11 +50,12 @@ def failed_text(deployment: Deployment) -> str:
         lines.append(finding_text(status.cause))
     failed = [verdict for verdict in status.verdicts if verdict.outcome == "failed"]
     lines += [findings_text(verdict.findings) or verdict_text(verdict) for verdict in failed]
+    lines += restart_lines(status, _ALL) if status.state is State.FAILED else []
     return "\n".join([*lines, f"  log:  holddown logs {birth.name}"])
 
 
-def status_text(deployment: Deployment, now: float) -> str:
-    """One deployment in full."""
+def status_text(deployment: Deployment, now: float, restarts: int = 1) -> str:
+    """One deployment in full. restarts: how many of the last are told."""
     birth, status = deployment.birth, deployment.status
     if status.state is State.RELEASED:
         text = released_text(deployment)
@@ -67,6 +71,10 @@ def status_text(deployment: Deployment, now: float) -> str:
         f"  model     {birth.plan.model_path}",
         f"  log       {birth.log_path}",
     ]
+    if status.stacks:
+        lines.append(f"  stacks    {status.stacks}")
+    if status.failures and status.state is not State.FAILED:
+        lines += [f"  starts    {status.starts}", *restart_lines(status, restarts)]
     return "\n".join([*lines, findings_text(status.notes)]) if status.notes else "\n".join(lines)
 
 

@@ -1,9 +1,10 @@
-"""The starts that led to a deployment: what each failed of, and what the next did otherwise."""
+"""The starts that led to a deployment: what each failed of, and what the next did otherwise; and its restarts."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from holddown.explain.drawing import wrapped
-from holddown.remember.record import Deployment
+from holddown.remember.record import Deployment, FailedStart, Status
 
 
 def starts_of(deployment: Deployment, get: Callable[[str], Deployment | None]) -> tuple[Deployment, ...]:
@@ -12,6 +13,17 @@ def starts_of(deployment: Deployment, get: Callable[[str], Deployment | None]) -
     while found[-1].birth.after and (before := get(found[-1].birth.after)) is not None:
         found.append(before)
     return tuple(reversed(found))
+
+
+def restart_lines(status: Status, most: int) -> list[str]:
+    """After what it was started again: the last ones, oldest first."""
+    return [line for each in status.failures[-most:] for line in wrapped("  failed    ", _failed_text(each), hang=12)]
+
+
+def _failed_text(failed: FailedStart) -> str:
+    when = datetime.fromtimestamp(failed.at).strftime("%Y-%m-%d %H:%M:%S")
+    cause = f": {failed.cause.what}" if failed.cause is not None else ""
+    return f"{when} {failed.why}{cause}; then it was started again"
 
 
 def starts_text(starts: Sequence[Deployment]) -> str:

@@ -1,7 +1,7 @@
 """What an engine's environment is given, and what of the inherited one goes on record: the names of all, the values
 only of those that bear on engines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from holddown.facts.engine import Engine
 from holddown.launch.spec import EnvVar
@@ -30,6 +30,14 @@ def is_secret(name: str) -> bool:
 def recordable(environment: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Sorted by name. An allow-list, since a secret's name cannot be known: proxies carry passwords in their URLs."""
     return tuple((name, _value(name, value)) for name, value in sorted(environment))
+
+
+def inherited(recorded: Iterable[tuple[str, str]], present: Mapping[str, str]) -> dict[str, str]:
+    """What an engine inherited once, as far as the record tells it; of what it does not, the value of now. present: of
+    this program, which may have been started from another shell than the one that asked for the engine."""
+    known = {name: value for name, value in recorded if name not in NOT_INHERITED}
+    told = {name: value for name, value in known.items() if value not in (REDACTED, UNRECORDED)}
+    return {name: value for name, value in present.items() if name in known} | told
 
 
 def _value(name: str, value: str) -> str:

@@ -22,11 +22,12 @@ from holddown.edges.process import pump
 from holddown.facts.leftovers import read_maps
 from holddown.facts.machine import ProcessFacts
 from holddown.facts.proc import Stat, read_stat
-from holddown.launch.environment import NOT_INHERITED
+from holddown.launch.environment import inherited
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec, SecretEnv
 from holddown.ports import LOG_BYTES
+from holddown.remember.record import Birth
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOG_KEEP = 4
@@ -72,9 +73,10 @@ class LocalProcesses:
         if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
-    def start_engine(self, spec: LaunchSpec, run_dir: str, log_path: str, head: str = "") -> ProcessRef:
+    def start_engine(self, birth: Birth, head: str = "") -> ProcessRef:
         self._forget_last_engine()
-        environment, files = _environment(spec, run_dir), _secret_files(spec)
+        spec, run_dir, log_path = birth.spec, birth.run_dir, birth.log_path
+        environment, files = _environment(birth), _secret_files(spec)
         # a shorter one might be any word of the log
         hidden = tuple(text for each in spec.secrets if len(text := _secret(each)) >= _SHORTEST_SECRET)
         read_end, write_end = os.pipe()
@@ -288,8 +290,9 @@ def _make_private(run_dir: Path) -> None:
             raise PermissionError(errno.EPERM, f"{folder} is not a folder of this user")
 
 
-def _environment(spec: LaunchSpec, run_dir: str) -> dict[str, str]:
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+def _environment(birth: Birth) -> dict[str, str]:
+    spec, run_dir = birth.spec, birth.run_dir
+    environment = inherited(birth.environment, os.environ)
     environment |= {variable.name: variable.value for variable in spec.env}
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", _compiled())
     environment["TMPDIR"] = run_dir

@@ -10,6 +10,8 @@ from holddown.launch.lifecycle import Patience
 
 MARK = "# Written by `holddown service install"
 """The first words of every unit of ours: a file without them is not ours to touch."""
+STAYS_DOWN = 69
+"""Exit code of a service whose supervisor has given up after restarts. Source: sysexits.h, EX_UNAVAILABLE."""
 _FAILURES = 3
 _BREAKER_S = 600
 _FIRST_RESTART_S = 10
@@ -139,8 +141,9 @@ def _times(service: Service) -> Iterator[str]:
         yield f"RestartSteps={_RESTART_STEPS}"
         yield f"RestartMaxDelaySec={_LAST_RESTART_S}"
     yield "# 0: `holddown down` stopped it, perhaps while it started. 2: what this unit asks for is not there any more,"
-    yield "# as when the checkpoint was changed. Another start cures neither"
-    yield "RestartPreventExitStatus=0 2"
+    yield f"# as when the checkpoint was changed. {STAYS_DOWN}: its engine failed after the release, and the supervisor"
+    yield "# has started that again as often as makes sense. Another start cures none of these"
+    yield f"RestartPreventExitStatus=0 2 {STAYS_DOWN}"
 
 
 def _ends(service: Service) -> Iterator[str]:
