@@ -195,8 +195,8 @@ class _Supervisor:
     # --- one turn -----------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        slow = self._life.state in (State.RELEASED, State.WAITING)
-        asked = self._doors.signals.wait(_SERVING_POLL_S if slow else _STARTING_POLL_S)
+        serving = self._life.state is State.RELEASED
+        asked = self._doors.signals.wait(_SERVING_POLL_S if serving else _STARTING_POLL_S)
         if asked is not None:
             self._take(lifecycle.StopAsked("the user"))
         if self._status.engine is not None:
