@@ -12,7 +12,8 @@ from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, NotEnded, Rem
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
 from holddown.facts.served import Served
-from holddown.launch.lifecycle import Exit, ProcessRef
+from holddown.launch.events import Exit
+from holddown.launch.lifecycle import ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
 from holddown.remember.run import Run
@@ -50,6 +51,9 @@ class Host(Protocol):
 
     def port_holder(self, host: str, port: int) -> str | None:
         """Who listens where a bind to (host, port) would fail, as text for a person; None when it is free."""
+
+    def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
+        """Of each of these GPUs for how many percent of the last instants it computed; None where it is not told."""
 
     def oom_kills(self) -> int:
         """How many processes of our own control group the kernel has killed for want of memory since it was made."""
@@ -163,6 +167,10 @@ class Processes(Protocol):
 
     def shared_memory(self, members: Sequence[ProcessFacts]) -> frozenset[ShmSegment]:
         """The /dev/shm files that they map now."""
+
+    def keep_stacks(self, members: Sequence[ProcessFacts], executable: str, path: str, head: str) -> Fact[str]:
+        """Appends what each of them is at to the file, under the head, and gives its path. Unknown says why not.
+        executable: the engine's, beside which the program for it may lie."""
 
     def terminate(self, members: Sequence[ProcessRef]) -> None:
         """SIGTERM, through a pidfd whose start time was checked."""

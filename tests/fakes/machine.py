@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from fakes.facts import machine
 from fakes.leftovers import process as a_process
 from holddown.base.errors import LaunchError, MachineError
+from holddown.base.evidence import Fact, Unknown, from_probe
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
-from holddown.launch.lifecycle import Exit, ProcessRef
+from holddown.launch.events import Exit
+from holddown.launch.lifecycle import ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.remember.record import Birth
 
@@ -40,6 +42,9 @@ class FakeMachine:
     removed: list[tuple[frozenset[ShmSegment], str]] = field(default_factory=list)
     started: int = 0
     heads: list[str] = field(default_factory=list)
+    dumped: list[str] = field(default_factory=list)
+    stacks: Unknown | None = None
+    gpu_load: int | None = None
     supervisors: list[str] = field(default_factory=list)
     reported: tuple[bytes, ...] = ()
     on_supervisor: Callable[[str], None] = lambda _: None
@@ -102,6 +107,10 @@ class FakeMachine:
         self.ticks += self.working
         return Activity(0, 0, self.ticks)
 
+    def keep_stacks(self, members: Sequence[ProcessFacts], executable: str, path: str, head: str) -> Fact[str]:
+        self.dumped.append(head)
+        return self.stacks if isinstance(self.stacks, Unknown) else from_probe(path, "fake")
+
     def shared_memory(self, members: Sequence[ProcessFacts]) -> frozenset[ShmSegment]:
         return frozenset(ShmSegment("/dev/shm/psm_1", 1, 7) for each in members if each.pid in (CORE, WORKER))
 
@@ -146,6 +155,9 @@ class FakeMachine:
         if self.disk_fails:
             raise MachineError("cannot be looked at", code="machine.disk")
         return Disk(path, "/", "ext4", 1 << 40, self.log_disk_free_bytes)
+
+    def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
+        return tuple(self.gpu_load for _ in indices)
 
     def oom_kills(self) -> int:
         return self.kills

@@ -22,6 +22,7 @@ class FakeCard:
     used: dict[int, int | None] = field(default_factory=dict)
     lost: bool = False
     mig: bool = False
+    load: int = 0
 
 
 class FakeNvml:
@@ -56,6 +57,7 @@ class FakeNvml:
             "nvmlDeviceGetCount": lambda: len(self.cards),
             "nvmlDeviceGetHandleByIndex": lambda index: self.cards[index],
             "nvmlDeviceGetMemoryInfo": self._memory,
+            "nvmlDeviceGetUtilizationRates": self._rates,
             "nvmlDeviceGetCudaComputeCapability": lambda card: (9, 0),
             "nvmlDeviceGetUUID": lambda card: "GPU-" + card.bus,
             "nvmlDeviceGetName": lambda card: "NVIDIA H200",
@@ -79,6 +81,11 @@ class FakeNvml:
         if card.lost:
             raise FakeNvmlError(15)
         return SimpleNamespace(total=card.total, free=card.free)
+
+    def _rates(self, card: FakeCard) -> object:
+        if card.lost:
+            raise FakeNvmlError(15)
+        return SimpleNamespace(gpu=card.load, memory=0)
 
     def _lane_state(self, card: FakeCard, lane: int) -> int:
         if lane >= len(card.lanes):

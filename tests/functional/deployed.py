@@ -92,7 +92,9 @@ class Site:
             " Patience(*map(float, sys.argv[2:])))"
         )
         command = [sys.executable, "-c", code, deployment_id, *map(str, patience_s)]
-        return subprocess.Popen(command, env={**self.home.env, **QUICK}, stdin=subprocess.DEVNULL, start_new_session=True)
+        return subprocess.Popen(
+            command, env={**self.home.env, **QUICK}, stdin=subprocess.DEVNULL, start_new_session=True
+        )
 
     # --- what is there ----------------------------------------------------------------------------------
 

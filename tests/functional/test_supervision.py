@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,20 +191,31 @@ def test_an_engine_that_hangs_is_given_up(site: Site) -> None:
     site.assert_nothing_is_left()
 
 
-def test_an_engine_that_hangs_while_it_serves_is_stuck(site: Site) -> None:
-    """/health stays good; a request runs and no token comes. It is said, and nothing is done to it."""
+def test_an_engine_that_hangs_while_it_serves_is_stuck_and_started_again(site: Site) -> None:
+    """/health stays good; a request runs and no token comes. It is said, with what its processes are at; as it stays so
+    and that is its policy, it is ended, started again and checked."""
     # the checks and the measurement take some sixty requests; all that come after them hang
-    before = site.released(FAKE_HANG_AT="after:200")
+    before = site.released("--restart", "on-failure", FAKE_HANG_AT="after:200")
     assert before.status.supervisor is not None
     answered = 0
     while site.complete(seconds=1):
         answered += 1
         assert answered < 300
     kill(before.status.supervisor.pid)
-    supervisor = site.impatient(before.birth.id, 60, 60, 5, 12)
+    supervisor = site.impatient(before.birth.id, 60, 60, 5, 12, 3, 0.2)
     stuck = site.await_state(State.STUCK).status
     assert "requests run, and not a token more" in stuck.why
     assert site.get("/health") == 200
+    after = site.await_state(State.RELEASED).status
+    assert after.starts == 2 and site.complete(seconds=10)
+    (failed,) = after.failures
+    assert failed.cause is not None and failed.cause.code == "engine.silent"
+    if not shutil.which("py-spy", path=f"{os.environ['PATH']}:{Path(sys.executable).parent}"):
+        pytest.skip("what its processes were at cannot be asked: no py-spy")
+    if "stacks.txt" not in failed.cause.do:
+        pytest.skip("its processes may not be traced here")
+    stacks = Path(before.birth.log_path).with_name("stacks.txt").read_text()
+    assert "not a token more" in stacks and "MainThread" in stacks and "engine_core.py" in stacks
     assert site.down().returncode == 0
     supervisor.wait()
     site.assert_nothing_is_left()

@@ -5,26 +5,21 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holddown.launch.lifecycle import (
-    Effect,
+from holddown.launch.events import (
     EngineEnded,
     EngineGone,
     EngineStarted,
     Event,
     Exit,
     HealthAnswered,
-    Life,
     MeasurementEnded,
     Moved,
-    Patience,
     StartHindered,
-    State,
     StopAsked,
     Tick,
     VerificationEnded,
-    begin,
-    step,
 )
+from holddown.launch.lifecycle import Effect, Life, Patience, State, begin, step
 from holddown.launch.phases import Phase
 from holddown.launch.restart import FAILURES, SERVED_S, Restart
 

@@ -28,11 +28,11 @@ def cause_of_end(log: ports.Log, kind: str, exit_code: int | None, clock: ports.
     return as_finding(report, exit_code), report.diagnosis.edits if report.diagnosis else ()
 
 
-def cause_of_silence(log: ports.Log, kind: str, why: str, stacks: str) -> tuple[Finding, Edits]:
+def cause_of_silence(log: ports.Log, kind: str, why: str, activity: str, stacks: str) -> tuple[Finding, Edits]:
     """Of one that still runs, and is ended for it. stacks: file of what its processes are at; empty for none."""
     report = read_log(of_last_start(log.tail(_DIAGNOSED_LINES)), kind).report(None)
     if report.diagnosis is None or report.healthy:
-        return silent(why, report.last[-1].text.strip() if report.last else "", stacks), ()
+        return silent(why, activity, report.last[-1].text.strip() if report.last else "", stacks), ()
     return as_finding(report, None), report.diagnosis.edits
 
 

@@ -7,7 +7,10 @@ from holddown.base.errors import StoreError
 from holddown.base.finding import Finding
 from holddown.explain.supervision import written_late
 from holddown.facts.engine_report import read_report
-from holddown.remember.record import Birth, Growing, Happening, Noted, Status
+from holddown.measure.metrics import Measured
+from holddown.remember.calibrate import comparisons
+from holddown.remember.record import Birth, Growing, Happening, MeasurementTaken, Noted, Status, VerdictGiven
+from holddown.verify.verdict import Verdict
 
 _AGAIN_AFTER_S = 1.0
 _LAST_WRITE_S = 60.0
@@ -48,6 +51,19 @@ class Chronicle:
         """Something to know about the deployment, for its status and for its history."""
         self.change(replace(self.status, notes=(*self.status.notes, finding)))
         self.add(Noted(finding))
+
+    def keep_verdict(self, verdict: Verdict) -> None:
+        told = replace(verdict, findings=tuple(self.addressed(each) for each in verdict.findings))
+        self.change(replace(self.status, verdicts=(*self.status.verdicts, told)))
+        self.add(VerdictGiven(told))
+
+    def keep_measured(self, measured: Measured) -> None:
+        taken = measured.measurements
+        compared = comparisons(self._birth.plan, self._birth.model, taken)
+        self.change(replace(self.status, measurements=taken, comparisons=compared))
+        self.add(MeasurementTaken(taken))
+        for finding in measured.findings:
+            self.note(self.addressed(finding))
 
     def write(self) -> None:
         """All that is new, in one transaction. Raises: StoreError; nothing is lost by it, and it may be tried again."""

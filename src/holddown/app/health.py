@@ -3,7 +3,8 @@
 from holddown import ports
 from holddown.app.jobs import Jobs
 from holddown.facts.machine import ProcessFacts
-from holddown.launch.lifecycle import HealthAnswered, Life, State
+from holddown.launch.events import HealthAnswered
+from holddown.launch.lifecycle import Life, State
 
 _UNSEEN_S = 1.0
 _STARTING_EVERY_S = 0.2

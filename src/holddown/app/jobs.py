@@ -7,13 +7,13 @@ from holddown import ports
 from holddown.app.measure import measure
 from holddown.app.verify import verify
 from holddown.app.watch import Watch
-from holddown.launch import lifecycle
+from holddown.launch import events
 from holddown.measure.metrics import Measured
 from holddown.remember.record import Birth, Doing
 from holddown.verify import expect
 from holddown.verify.verdict import Outcome, Verdict
 
-Found = Verdict | Doing | Measured | lifecycle.VerificationEnded | lifecycle.MeasurementEnded | lifecycle.HealthAnswered
+Found = Verdict | Doing | Measured | events.VerificationEnded | events.MeasurementEnded | events.HealthAnswered
 
 
 class Jobs:
@@ -45,13 +45,13 @@ class Jobs:
         checks = expect.checks(self._birth.model, self._birth.plan)
         verdicts = verify(self._client, checks, frozenset(self._birth.skip_checks), self._found.put)
         failed = tuple(verdict.check for verdict in verdicts if verdict.outcome is Outcome.FAILED)
-        self._found.put(lifecycle.VerificationEnded(failed, alive=not failed or self._client.healthy()))
+        self._found.put(events.VerificationEnded(failed, alive=not failed or self._client.healthy()))
 
     def _measure(self) -> None:
         name = self._birth.plan.served_model_name
         self._found.put(measure(self._client, name, lambda text: self._found.put(Doing(text))))
-        self._found.put(lifecycle.MeasurementEnded(alive=self._client.healthy()))
+        self._found.put(events.MeasurementEnded(alive=self._client.healthy()))
 
     def _probe(self) -> None:
         silence = self.watch.probe(self._clock.monotonic())
-        self._found.put(lifecycle.HealthAnswered(not silence, silence))
+        self._found.put(events.HealthAnswered(not silence, silence))

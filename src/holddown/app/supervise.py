@@ -3,28 +3,42 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import assert_never
 
 from holddown import ports
+from holddown.app.adopt import taken_over
 from holddown.app.announce import Announcer
 from holddown.app.cause import cause_of_end, cause_of_silence, with_kernels_word
 from holddown.app.chronicle import Chronicle
+from holddown.app.engine_processes import EngineProcesses
 from holddown.app.health import Health
 from holddown.app.jobs import Jobs
+from holddown.app.standing import Pace, Standing, standing
 from holddown.base.errors import FactError, HolddownError, LaunchError, MachineError, StoreError
+from holddown.base.evidence import Known
 from holddown.base.finding import Finding, Severity
-from holddown.explain.supervision import adopted, broken, log_disk_full, never_started, port_taken, restart_hindered
+from holddown.explain.happening import overdue_text
+from holddown.explain.supervision import (
+    adopted,
+    broken,
+    log_disk_full,
+    never_started,
+    overdue,
+    port_taken,
+    restart_hindered,
+    standing_still,
+)
 from holddown.facts.machine import ProcessFacts
-from holddown.launch import lifecycle
+from holddown.launch import events, lifecycle
 from holddown.launch.engines import adapter
-from holddown.launch.lifecycle import Effect, Left, Life, Patience, ProcessRef, State
-from holddown.launch.ownership import Activity, leader, members, reference
+from holddown.launch.lifecycle import Effect, Life, Patience, State
+from holddown.launch.ownership import Activity
 from holddown.launch.phases import Phase, PhaseSeen
 from holddown.launch.restart import mark
 from holddown.measure.metrics import Measured
 from holddown.remember import record
-from holddown.remember.calibrate import comparisons
-from holddown.remember.record import Birth, FailedStart, PhaseTime, Status
+from holddown.remember.record import Birth, Deployment, FailedStart, PhaseTime, Status
 from holddown.verify.again import another_start_may_help
 from holddown.verify.verdict import Verdict
 
@@ -89,7 +103,10 @@ class _Run:
         self.health = Health(birth.spec.port, doors.client, self.jobs, doors.host, doors.leftovers)
         self.oom_kills = doors.host.oom_kills()
         self.looked_at = float("-inf")
+        self.pace = Pace(birth, doors.store.all, self.began)
         self.activity: Activity | None = None
+        self.stood: Standing | None = None
+        self.overdue: Phase | None = None
         self.ended = False
 
 
@@ -99,6 +116,7 @@ class _Supervisor:
         self.chronicle = Chronicle(birth, status, doors.store, doors.clock)
         self._phase_of = adapter(birth.engine.kind).phase
         self._life: Life = lifecycle.begin(doors.clock.monotonic(), birth.restart)
+        self._own = EngineProcesses(birth, self.chronicle, doors.processes, doors.host)
         self._run = _Run(birth, doors)
         self._log_disk_noted = False
         self._announcer = Announcer(doors.notify, patience) if doors.notify is not None else None
@@ -124,7 +142,7 @@ class _Supervisor:
         engine = self._doors.processes.start_engine(self.birth, head)
         self.chronicle.change(replace(self._status, engine=engine))
         if self._life.state is State.WAITING:
-            self._take(lifecycle.EngineStarted())
+            self._take(events.EngineStarted())
         self.chronicle.try_to_write()
         self._enter(PhaseSeen(Phase.PROCESS, detail=f"pid {engine.pid}"))
 
@@ -144,7 +162,7 @@ class _Supervisor:
             hindered = restart_hindered(self.birth.name, in_the_way[0])
             if hindered not in self._status.notes:
                 self.chronicle.note(hindered)
-            self._take(lifecycle.StartHindered(hindered.what))
+            self._take(events.StartHindered(hindered.what))
             return
         self._run = _Run(self.birth, self._doors)
         number = self._status.starts + 1
@@ -153,43 +171,27 @@ class _Supervisor:
 
     def adopt(self) -> None:
         """The engine of a supervisor that is gone. It goes on from where it is: verified stays verified."""
-        before = self._status
-        past = record.past_of(self._doors.store.entries(self.birth.id))
-        engine, state, starts = before.engine, before.state, before.starts
-        if engine is None and (found := leader(self._doors.host.processes(), self.birth.run_dir)) is not None:
-            engine = reference(found, self.birth.boot_id)
-            if state is State.WAITING:
-                state, starts = State.STARTING, starts + 1
-        self.chronicle.change(  # written below, whole
-            replace(before, supervisor=self._doors.processes.me(), engine=engine, adopted=True, starts=starts)
-        )
-        if engine is None and state is not State.WAITING:
+        before, doors, now = self._status, self._doors, self._doors.clock.now()
+        entries = doors.store.entries(self.birth.id)
+        taken = taken_over(Deployment(self.birth, before), entries, doors.host.processes(), now)
+        mine = replace(before, supervisor=doors.processes.me(), engine=taken.engine, adopted=True, starts=taken.starts)
+        self.chronicle.change(mine)  # written below, whole
+        if taken.lost:
             self._fail(never_started(self.birth.name, self.birth.up_again))
             return
-        released = state is State.RELEASED or (state is State.STUCK and past.released)
-        now = self._doors.clock.now()
-        left = Left(
-            state,
-            before.why,
-            before.stop_asked,
-            released,
-            self.birth.restart,
-            past.served,
-            record.in_a_row(before, now),
-        )
-        self._life, effects = lifecycle.resume(left, self._doors.clock.monotonic())
+        self._life, effects = lifecycle.resume(taken.left, doors.clock.monotonic())
         if self._life.state is State.STARTING:
             self.chronicle.change(replace(self._status, verdicts=()))  # they come again
         if self._life.state is not before.state:
             self._change_state()
         for effect in effects:
             self._perform(effect, None)
-        if engine is not None:
-            self._run.began -= max(0.0, now - (past.started_at or self.birth.created_at))
-            for _ in self._doors.log.new():
+        if taken.engine is not None:
+            self._run.began -= max(0.0, now - taken.began_at)
+            for _ in doors.log.new():
                 pass  # what its log says already was seen then, or has no time that we know
             self._look_at_engine()  # before anything is written: the record must not say `released` of a dead engine
-            self.chronicle.note(adopted(self.birth.name, engine, before.state, alive=not self._run.ended))
+            self.chronicle.note(adopted(self.birth.name, taken.engine, before.state, alive=not self._run.ended))
         self.chronicle.try_to_write()
 
     # --- one turn -----------------------------------------------------------------------------------------
@@ -198,14 +200,14 @@ class _Supervisor:
         serving = self._life.state is State.RELEASED
         asked = self._doors.signals.wait(_SERVING_POLL_S if serving else _STARTING_POLL_S)
         if asked is not None:
-            self._take(lifecycle.StopAsked("the user"))
+            self._take(events.StopAsked("the user"))
         if self._status.engine is not None:
             self._read_log()
             self._look_at_engine()  # before the jobs are heard: a dead engine is not released
             self._hear_jobs()
         if self._status.engine is not None and self._life.state is not State.STOPPING and not self.over:
             self._ask_health()
-        self._take(lifecycle.Tick())
+        self._take(events.Tick())
         self.chronicle.try_to_write()
         self._announce()
 
@@ -213,7 +215,7 @@ class _Supervisor:
         if self._announcer is not None:
             self._announcer.see(self._status, self._doors.clock.monotonic())
 
-    def _take(self, event: lifecycle.Event) -> None:
+    def _take(self, event: events.Event) -> None:
         before = self._life
         now = self._doors.clock.monotonic()
         self._life, effects = lifecycle.step(self._life, event, now, self._patience)
@@ -235,25 +237,22 @@ class _Supervisor:
         self.chronicle.add(record.StateChanged(life.state, life.why))
         self.chronicle.change(replace(status, state=life.state, since=now, why=life.why, stop_asked=life.asked))
 
-    def _perform(self, effect: Effect, event: lifecycle.Event | None) -> None:
-        processes = self._doors.processes
+    def _perform(self, effect: Effect, event: events.Event | None) -> None:
         match effect:
             case Effect.VERIFY:
                 self._run.jobs.verify()
             case Effect.MEASURE:
                 self._run.jobs.measure()
             case Effect.TERMINATE:
-                processes.terminate([self._engine()])
+                self._own.terminate()
             case Effect.KILL:
-                processes.kill(self._references(self._members()))
+                self._own.kill()
             case Effect.DIAGNOSE:
                 self._diagnose(event)
             case Effect.SWEEP:
-                left = self._members()
-                self._know_segments(left)
-                processes.terminate(self._references(left))
+                self._own.sweep()
             case Effect.STACKS:
-                pass
+                self._look_closely()
             case Effect.START:
                 self._start_again()
             case _:
@@ -269,7 +268,8 @@ class _Supervisor:
             if seen is not None and self._is_of_the_start(seen):
                 self._enter(seen)
         if lines:
-            self._take(lifecycle.Moved())
+            self._run.pace.line(self._doors.clock.monotonic())
+            self._take(events.Moved())
         return bool(lines)
 
     def _is_of_the_start(self, seen: PhaseSeen) -> bool:
@@ -278,43 +278,44 @@ class _Supervisor:
         return late or self._life.within(State.STARTING)
 
     def _enter(self, seen: PhaseSeen) -> None:
-        at_s = self._doors.clock.monotonic() - self._run.began
+        now = self._doors.clock.monotonic()
+        at_s = now - self._run.began
+        self._run.pace.enters(seen.phase, now)
         known = {entered.phase for entered in self._status.phases}
         if seen.phase not in known:
             self.chronicle.change(replace(self._status, phases=(*self._status.phases, PhaseTime(seen.phase, at_s))))
         self.chronicle.add(record.PhaseEntered(seen.phase, at_s, seen.done, seen.total, seen.detail))
-        self._take(lifecycle.Moved(seen.phase))
+        self._take(events.Moved(seen.phase))
 
     def _ask_health(self) -> None:
         health, jobs, now = self._run.health, self._run.jobs, self._doors.clock.monotonic()
         if not health.due(self._life, now):
             return
-        answered = health.ask(self._life, self._members() if self._life.within(State.STARTING) else (), now)
+        answered = health.ask(self._life, self._own.now() if self._life.within(State.STARTING) else (), now)
         codes = {note.code for note in self._status.notes}
         if health.stranger is not None and "port.taken-meanwhile" not in codes:
             self.chronicle.note(port_taken(self.birth.name, self.birth.spec.port, health.stranger))
         self._take(answered)
         if answered.ok and self._life.state is State.RELEASED and jobs.watch.due(now):
-            self._take(lifecycle.HealthAnswered(False, "idle, and one token is not answered"))
+            self._take(events.HealthAnswered(False, "idle, and one token is not answered"))
             jobs.probe()
 
     def _look_at_engine(self) -> None:
         if not self._run.ended:
-            exit = self._doors.processes.exit_of(self._engine())
+            exit = self._doors.processes.exit_of(self._own.engine)
             if exit is not None:
                 self._run.ended = True
                 self.chronicle.change(replace(self._status, exit=self._status.exit or exit))
-                self._take(lifecycle.EngineEnded(exit))
+                self._take(events.EngineEnded(exit))
         now = self._doors.clock.monotonic()
         every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _LOOK_AROUND_S
         if self._life.state is not State.STOPPING and now - self._run.looked_at < every_s:
             return
         self._run.looked_at = now
-        left = self._members()
-        self._know_segments(left)
+        left = self._own.now()
         if self._run.ended and not left:
-            self._clean_up()
-            self._take(lifecycle.EngineGone(self._is_hopeless()))
+            self._own.clean_up()
+            self._take(events.EngineGone(self._is_hopeless()))
             return
         self._watch_log_disk()
         if not self._life.within(State.RELEASED):
@@ -323,11 +324,40 @@ class _Supervisor:
     def _watch_growth(self, left: tuple[ProcessFacts, ...]) -> None:
         activity = self._doors.processes.activity(left)
         before, self._run.activity = self._run.activity, activity
-        if before is None or activity == before:
+        still = before is None or activity == before
+        # of GPUs that the user named, others may compute on them as well
+        if still and (self.birth.gpus_by_user or not any(self._doors.host.gpu_loads(self.birth.plan.gpus))):
             return
-        self._take(lifecycle.Moved())
+        self._take(events.Moved())
         if self._life.state is State.STARTING:
             self.chronicle.add(record.Growing(activity.rss_bytes, activity.read_bytes))
+            self._watch_pace()
+
+    def _watch_pace(self) -> None:
+        """It moves, which need not be work."""
+        found = self._run.pace.overdue(self._doors.clock.monotonic(), self._patience)
+        if found is None:
+            return
+        what = overdue_text(found.phase, found.spent_s, found.usual_s, found.quiet_s)
+        if found.hopeless:
+            self._take(events.Hopeless(what))
+        elif self._run.overdue is not found.phase:
+            self._run.overdue = found.phase
+            stood = self._look_closely()
+            self.chronicle.note(self.chronicle.addressed(overdue(what, stood.activity, stood.stacks)))
+
+    def _look_closely(self) -> Standing:
+        """At one that gives no sign, or will be ended for it."""
+        doors, why = self._doors, self._life.why
+        at = datetime.fromtimestamp(doors.clock.now(), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        head = f"{at}, {self._life.state}: {why}"
+        stood = standing(self.birth, self._own.now(), head, doors.processes, doors.host, doors.clock)
+        self._run.stood = stood
+        if isinstance(stood.stacks, Known):
+            self.chronicle.change(replace(self._status, stacks=stood.stacks.value))
+        if self._life.state is State.STUCK:
+            self.chronicle.note(self.chronicle.addressed(standing_still(why, stood.activity, stood.stacks)))
+        return stood
 
     def _watch_log_disk(self) -> None:
         if self._log_disk_noted:
@@ -342,7 +372,7 @@ class _Supervisor:
     def _hear_jobs(self) -> None:
         self._run.jobs.running()
         for found in self._run.jobs.found():
-            if isinstance(found, lifecycle.HealthAnswered):
+            if isinstance(found, events.HealthAnswered):
                 self._take(found)
                 continue
             if not self._life.within(State.READY):
@@ -351,24 +381,14 @@ class _Supervisor:
                 case record.Doing():
                     self.chronicle.add(found)
                 case Verdict():
-                    told = replace(found, findings=tuple(self.chronicle.addressed(each) for each in found.findings))
-                    self.chronicle.change(replace(self._status, verdicts=(*self._status.verdicts, told)))
-                    self.chronicle.add(record.VerdictGiven(told))
-                    self._take(lifecycle.Moved())
+                    self.chronicle.keep_verdict(found)
+                    self._take(events.Moved())
                 case Measured():
-                    self._keep_measured(found)
-                case lifecycle.VerificationEnded() | lifecycle.MeasurementEnded():
+                    self.chronicle.keep_measured(found)
+                case events.VerificationEnded() | events.MeasurementEnded():
                     self._take(found)
                 case _:
                     assert_never(found)
-
-    def _keep_measured(self, measured: Measured) -> None:
-        taken = measured.measurements
-        compared = comparisons(self.birth.plan, self.birth.model, taken)
-        self.chronicle.change(replace(self._status, measurements=taken, comparisons=compared))
-        self.chronicle.add(record.MeasurementTaken(taken))
-        for finding in measured.findings:
-            self.chronicle.note(self.chronicle.addressed(finding))
 
     # --- endings ------------------------------------------------------------------------------------------
 
@@ -389,12 +409,13 @@ class _Supervisor:
         with suppress(StoreError):  # the traceback in its own log has to do
             self.chronicle.write()
 
-    def _diagnose(self, event: lifecycle.Event | None) -> None:
+    def _diagnose(self, event: events.Event | None) -> None:
         log, kind = self._doors.log, self.birth.engine.kind
-        if isinstance(event, lifecycle.Tick):
-            cause, edits = cause_of_silence(log, kind, self._life.why, self._status.stacks)
+        if isinstance(event, events.Tick | events.Hopeless):
+            activity = self._run.stood.activity if self._run.stood is not None else ""
+            cause, edits = cause_of_silence(log, kind, self._life.why, activity, self._status.stacks)
         else:
-            code = event.exit.code if isinstance(event, lifecycle.EngineEnded) else None
+            code = event.exit.code if isinstance(event, events.EngineEnded) else None
             cause, edits = cause_of_end(log, kind, code, self._doors.clock)
         cause = with_kernels_word(cause, self._doors.host.oom_kills() - self._run.oom_kills, self._doors.host)
         cause = self.chronicle.addressed(cause)
@@ -405,33 +426,6 @@ class _Supervisor:
         """A start that failed before it served, of what another one would fail of, too."""
         cause = self._status.cause
         return cause is not None and not self._status.verdicts and not another_start_may_help(cause.code)
-
-    def _clean_up(self) -> None:
-        """Its private folder and the segments that it was seen to map. One that it made after our last look is for
-        `clean`: by name alone it could be another program's."""
-        self._doors.processes.remove(frozenset(self._status.segments), self.birth.run_dir)
-
-    # --- the rest -----------------------------------------------------------------------------------------
-
-    def _know_segments(self, left: tuple[ProcessFacts, ...]) -> None:
-        if not left:
-            return
-        known = self._status.segments
-        new = self._doors.processes.shared_memory(left) - frozenset(known)
-        if new:
-            self.chronicle.change(replace(self._status, segments=(*known, *sorted(new, key=lambda each: each.path))))
-
-    def _members(self) -> tuple[ProcessFacts, ...]:
-        me = self._doors.processes.me().pid
-        return members(self._doors.host.processes(), self._engine(), self.birth.run_dir, me)
-
-    def _references(self, of: tuple[ProcessFacts, ...]) -> list[ProcessRef]:
-        return [reference(process, self.birth.boot_id) for process in of]
-
-    def _engine(self) -> ProcessRef:
-        if self._status.engine is None:
-            raise AssertionError("no engine was started")
-        return self._status.engine
 
 
 def _finding(error: HolddownError, name: str) -> Finding:

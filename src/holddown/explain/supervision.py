@@ -1,9 +1,13 @@
 """What a supervisor has to say about itself and about the ground it stands on."""
 
+from collections.abc import Mapping
+
+from holddown.base.evidence import Fact, Known
 from holddown.base.finding import Finding, Severity
 from holddown.base.units import size_text
 from holddown.facts.machine import Memory, ProcessFacts
 from holddown.launch.lifecycle import ProcessRef, State
+from holddown.launch.ownership import Activity
 
 
 def adopted(name: str, engine: ProcessRef, was: State, *, alive: bool) -> Finding:
@@ -76,14 +80,43 @@ def killed_for_memory(cause: Finding, kills: int, memory: Memory) -> Finding:
     )
 
 
-def silent(why: str, last: str, stacks: str) -> Finding:
-    """why: what was missing, for how long. last: line of its log. stacks: file of what its processes were at."""
+def activity_text(before: Activity, after: Activity, seconds: float, loads: Mapping[int, int | None]) -> str:
+    """`CPU 199 %, GPU 0 100 %, GPU 1 not known, disk idle`. before, after: so many seconds apart. Source: proc(5): CPU
+    time is counted in hundredths of a second."""
+    cpu = (after.cpu_ticks - before.cpu_ticks) / seconds
+    read = (after.read_bytes - before.read_bytes) / seconds
+    gpus = [f"GPU {index} {'not known' if load is None else f'{load} %'}" for index, load in loads.items()]
+    disk = f"reads {size_text(round(read))}/s" if read >= 1 else "reads nothing"
+    return ", ".join([f"CPU {cpu:.0f} %" if cpu >= 1 else "CPU idle", *gpus, disk])
+
+
+def standing_still(why: str, activity: str, stacks: Fact[str]) -> Finding:
+    """While it is stuck. why: what is missing."""
+    return Finding("engine.standing-still", Severity.WARN, "engine", f"{why}: {activity}", *_shown(stacks))
+
+
+def overdue(what: str, activity: str, stacks: Fact[str]) -> Finding:
+    """what: which phase, for how long, and how long it took before."""
+    said = f"{what}; it does something all the same, as work does, and a collective that waits for ever: {activity}"
+    return Finding("engine.overdue", Severity.WARN, "engine", said, *_shown(stacks))
+
+
+def _shown(stacks: Fact[str]) -> tuple[str, str]:
+    """seen and do."""
+    if isinstance(stacks, Known):
+        return f"{stacks.value} has what its processes are at", "holddown logs NAME"
+    return f"what its processes are at was not kept: {stacks.why}", "pip install py-spy    keeps that the next time"
+
+
+def silent(why: str, activity: str, last: str, stacks: str) -> Finding:
+    """Of one that was ended for it. why: what was missing, for how long. last: line of its log. stacks: file of what
+    its processes were at, empty for none."""
     return Finding(
         code="engine.silent",
         severity=Severity.BLOCK,
         subject="engine",
-        what=f"the engine ran and gave no answer or sign of life, so it was ended: {why}",
-        seen=f"last in its log: {last}" if last else "its log is empty",
+        what=f"the engine ran without an answer or a sign of progress, and was ended for it: {why}",
+        seen="; ".join(filter(None, [activity, f"last in its log: {last}" if last else "its log is empty"])),
         do=f"{stacks} has what its processes were at; holddown logs NAME" if stacks else "holddown logs NAME",
     )
 

@@ -16,6 +16,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
+from holddown.launch.events import (
+    EngineEnded,
+    EngineGone,
+    EngineStarted,
+    Event,
+    Exit,
+    HealthAnswered,
+    Hopeless,
+    MeasurementEnded,
+    Moved,
+    StartHindered,
+    StopAsked,
+    Tick,
+    VerificationEnded,
+)
 from holddown.launch.phases import Phase
 from holddown.launch.restart import FAILURES, SERVED_S, Restart, pause_s
 
@@ -50,21 +65,6 @@ class ProcessRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
-    """How an engine ended. code: its exit status, or minus the signal; None when it was not our child to wait for."""
-
-    code: int | None
-
-    @property
-    def text(self) -> str:
-        if self.code is None:
-            return "ended with a status that nobody saw"  # who takes over is not its parent
-        if self.code < 0:
-            return f"was killed by signal {-self.code}"
-        return f"exited with status {self.code}"
-
-
-@dataclass(frozen=True, slots=True)
 class Patience:
     """How long silence may last, in seconds.
 
@@ -92,87 +92,6 @@ class Patience:
         """
         quiet_s = 90 + load_bytes / 100e6
         return Patience(quiet_s=quiet_s, give_up_s=4 * quiet_s, grace_s=30)
-
-
-# --- events -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """The engine did something: a log line, memory growth, disk reads, CPU time."""
-
-    phase: Phase | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HealthAnswered:
-    """silence: what is missing where it is not well, for a person."""
-
-    ok: bool
-    silence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class VerificationEnded:
-    """failed: names of the checks that failed. alive: /health still answered after them."""
-
-    failed: tuple[str, ...]
-    alive: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementEnded:
-    """alive: /health still answered after it."""
-
-    alive: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class EngineEnded:
-    exit: Exit
-
-
-@dataclass(frozen=True, slots=True)
-class EngineGone:
-    """No process of the engine's session is left. hopeless: another start would fail as this one did."""
-
-    hopeless: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStarted:
-    """Once more."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartHindered:
-    """Nothing was started: somebody else has its port or its memory, say."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class StopAsked:
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time passed."""
-
-
-Event = (
-    Moved
-    | HealthAnswered
-    | VerificationEnded
-    | MeasurementEnded
-    | EngineEnded
-    | EngineGone
-    | EngineStarted
-    | StartHindered
-    | StopAsked
-    | Tick
-)
 
 
 # --- effects ------------------------------------------------------------------------------------------------
@@ -281,12 +200,12 @@ def step(life: Life, event: Event, now: float, patience: Patience) -> Step:
             return _ended(life, event.exit, now)
         case EngineGone():
             return _gone(life, event, now, patience)
-        case EngineStarted():
-            return _started(life, now)
-        case StartHindered():
-            return _hindered(life, event, now, patience)
+        case EngineStarted() | StartHindered():
+            return _between_starts(life, event, now, patience)
         case StopAsked():
             return _stop(life, f"{event.by} asked for it", now, asked=True)
+        case Hopeless():
+            return _ended_for(life, event.why, now) if life.within(State.STARTING) else (life, ())
         case Tick():
             return _tick(life, now, patience)
         case _:
@@ -373,18 +292,13 @@ def _wait(life: Life, why: str, now: float, patience: Patience) -> Life:
     return _to(life, State.WAITING, now, told)
 
 
-def _started(life: Life, now: float) -> Step:
+def _between_starts(life: Life, event: EngineStarted | StartHindered, now: float, patience: Patience) -> Step:
+    """A hindrance is no failure of the engine's, and may last: it waits for longer and longer, and is not given up."""
     if life.state is not State.WAITING:
         return life, ()
-    fresh = begin(now, life.restart)
-    return replace(fresh, served=life.served, failures=life.failures), ()
-
-
-def _hindered(life: Life, event: StartHindered, now: float, patience: Patience) -> Step:
-    """That is no failure of the engine's, and may last: it waits for longer and longer, and is not given up."""
-    if life.state is not State.WAITING:
-        return life, ()
-    return _wait(replace(life, pauses=life.pauses + 1), event.why, now, patience), ()
+    if isinstance(event, StartHindered):
+        return _wait(replace(life, pauses=life.pauses + 1), event.why, now, patience), ()
+    return replace(begin(now, life.restart), served=life.served, failures=life.failures), ()
 
 
 def _stop(life: Life, why: str, now: float, *, asked: bool = False) -> Step:
@@ -427,6 +341,9 @@ def _stuck(life: Life, now: float, patience: Patience) -> Step:
         return life, ()  # it is for a person to say that it is worth nothing any more
     if now - life.since <= (patience.lost_s if released else patience.give_up_s):
         return life, ()
-    why = f"{life.silence or 'no sign of life'} for {now - life.moved_at:.0f} s while it was {life.was}"
-    stopping = _to(life, State.STOPPING, now, why)
-    return stopping, (Effect.STACKS, Effect.DIAGNOSE, Effect.TERMINATE)
+    silence = life.silence or "no sign of life"
+    return _ended_for(life, f"{silence} for {now - life.moved_at:.0f} s while it was {life.was}", now)
+
+
+def _ended_for(life: Life, why: str, now: float) -> Step:
+    return _to(life, State.STOPPING, now, why), (Effect.STACKS, Effect.DIAGNOSE, Effect.TERMINATE)

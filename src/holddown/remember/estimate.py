@@ -28,6 +28,20 @@ def start_seconds(past: Iterable[Deployment], plan: Plan) -> Fact[float]:
     return Known(median(scaled), Source(SourceKind.DERIVED, f"{_starts(len(scaled))} of {plan.engine}"))
 
 
+def usual_seconds(past: Iterable[Deployment], plan: Plan, phase: Phase) -> Fact[float]:
+    """The longest that this phase took of the starts of this checkpoint by this engine that came to their end."""
+    took = [
+        ended - times[phase]
+        for each in past
+        if (each.birth.plan.engine, each.birth.plan.model_digest) == (plan.engine, plan.model_digest)
+        and (times := _times(each)).keys() >= {phase, Phase.SERVER}
+        and (ended := min((at_s for at_s in times.values() if at_s > times[phase]), default=None)) is not None
+    ]
+    if not took:
+        return Unknown(f"no earlier start of this checkpoint by {plan.engine} tells")
+    return Known(max(took), Source(SourceKind.MEASURED, f"the longest of {_starts(len(took))}"))
+
+
 def _starts(count: int) -> str:
     return "one earlier start" if count == 1 else f"{count} earlier starts"
 

@@ -9,7 +9,8 @@ from holddown.base.finding import Finding
 from holddown.facts.engine import Engine
 from holddown.facts.engine_report import EngineReport
 from holddown.facts.model import ModelFacts
-from holddown.launch.lifecycle import Exit, ProcessRef, State
+from holddown.launch.events import Exit
+from holddown.launch.lifecycle import ProcessRef, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
 from holddown.launch.restart import SERVED_S, Restart

@@ -13,7 +13,8 @@ from holddown.app.down import down
 from holddown.app.up import Doors, follow
 from holddown.base.errors import LaunchError
 from holddown.base.finding import Finding
-from holddown.launch.lifecycle import Exit, State
+from holddown.launch.events import Exit
+from holddown.launch.lifecycle import State
 from holddown.remember.record import Birth, Deployment, StateChanged, Status
 
 RUNNING = Status(State.RELEASED, 0.0, supervisor=ref(SUPERVISOR), engine=ref(ENGINE))

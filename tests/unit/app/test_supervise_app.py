@@ -14,16 +14,18 @@ from fakes.store import FakeStore
 from fakes.supervision import FakeBackground, FakeLog, FakeSignals
 from holddown.app.supervise import Doors, supervise
 from holddown.base.errors import HolddownError, LaunchError, StoreError
+from holddown.base.evidence import Unknown
 from holddown.base.finding import Finding
 from holddown.facts.answers import Answer, Ask, Refusal, Reply
 from holddown.facts.engine_report import EngineReport
 from holddown.facts.leftovers import FileId, Form, FoundFile, Held, Kind
 from holddown.launch.engines import adapter
-from holddown.launch.lifecycle import Exit, Patience, State
+from holddown.launch.events import Exit
+from holddown.launch.lifecycle import Patience, State
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.phases import Phase
 from holddown.launch.restart import Restart
-from holddown.remember.record import Birth, Entry, Noted, PhaseEntered, StateChanged, Status
+from holddown.remember.record import Birth, Entry, Noted, PhaseEntered, PhaseTime, StateChanged, Status
 from holddown.verify.expect import CHECK_NAMES
 from holddown.verify.verdict import Outcome, Verdict
 
@@ -61,6 +63,7 @@ class World:
     ill: bool = False
     lasts_s: float = 1200.0
     restart: Restart = Restart.NEVER
+    gpus_by_user: bool = False
     obstacles: tuple[Finding, ...] = ()
     asking: HolddownError | None = None
 
@@ -74,7 +77,9 @@ class World:
 
     @property
     def birth(self) -> Birth:
-        return replace(a_birth(skip_checks=self.skip), restart=self.restart)
+        birth = a_birth(skip_checks=self.skip)
+        plan = replace(birth.plan, gpus=(0,)) if self.machine.gpu_load is not None else birth.plan
+        return replace(birth, plan=plan, restart=self.restart, gpus_by_user=self.gpus_by_user)
 
     def at(self, seconds: float, action: Callable[[], None]) -> None:
         self.clock.at(seconds, action)
@@ -340,8 +345,74 @@ def test_an_engine_that_hangs_while_it_starts_is_given_up() -> None:
     status = world.live()
     assert world.store.states() == ["starting", "stuck", "stopping", "failed"]
     assert "no sign of life" in status.why
-    assert 180 < world.clock.elapsed < 185
+    assert 180 < world.clock.elapsed < 190
     assert world.machine.alive == {}
+    assert [head.partition(", ")[2][:8] for head in world.machine.dumped] == ["stuck: n", "stopping"]
+    assert status.stacks == "/state/stacks.txt"
+    assert status.cause is not None and status.cause.code == "engine.silent"
+    assert "CPU idle, reads nothing" in status.cause.seen and "/state/stacks.txt" in status.cause.do
+    (note,) = status.notes
+    assert note.code == "engine.standing-still" and "CPU idle, reads nothing" in note.what
+    assert "/state/stacks.txt has what its processes are at" in note.seen
+
+
+def test_without_the_program_for_it_the_note_says_how_to_have_stacks() -> None:
+    """No file is named that there is not."""
+    world = World(healthy_from=9 * HOUR_S, machine=FakeMachine(working=False, stacks=Unknown("py-spy is not here")))
+    status = world.live()
+    assert status.stacks == "" and "pip install py-spy" in status.notes[0].do
+    assert status.cause is not None and status.cause.do == "holddown logs m"
+
+
+@pytest.mark.parametrize(
+    ("load", "by_user", "stuck"), [(None, False, True), (0, False, True), (97, False, False), (97, True, True)]
+)
+def test_a_gpu_that_computes_is_a_sign_of_life(load: int | None, by_user: bool, stuck: bool) -> None:
+    """Where only ours may compute on it."""
+    world = World(healthy_from=HOUR_S, machine=FakeMachine(working=False, gpu_load=load), gpus_by_user=by_user)
+    world.live()
+    assert ("stuck" in world.store.states()) is stuck
+
+
+# --- work that takes far too long ---------------------------------------------------------------------------
+
+
+def before(world: World, server_at_s: float) -> None:
+    """An earlier start of that checkpoint, on record."""
+    phases = tuple(PhaseTime(phase, at_s) for phase, at_s in ((Phase.PROCESS, 0.0), (Phase.SERVER, server_at_s)))
+    world.store.create(replace(world.birth, id="earlier"), Status(State.STOPPED, 0.0, phases=phases))
+
+
+def test_a_phase_that_takes_far_longer_than_before_is_said_once_and_goes_on() -> None:
+    """In silence, but with busy CPUs: a collective that waits for a peer, or work. Nothing is done to it."""
+    world = World(healthy_from=250.0)
+    before(world, server_at_s=20.0)
+    status = world.live()
+    (note,) = [each for each in status.notes if each.code == "engine.overdue"]
+    assert "process up: for 2 min 4" in note.what and "at most 20.0 s in earlier starts" in note.what
+    assert "stuck" not in world.store.states() and "released" in world.store.states()
+
+
+def test_a_phase_that_is_overdue_for_longer_than_silence_may_last_is_ended() -> None:
+    """Its GPUs are free again; the cause says why, with the stacks."""
+    world = World(healthy_from=HOUR_S)
+    before(world, server_at_s=20.0)
+    status = world.live()
+    assert world.store.states() == ["starting", "stopping", "failed"]
+    assert status.cause is not None and status.cause.code == "engine.silent"
+    assert "at most 20.0 s in earlier starts" in status.why and world.clock.elapsed < 300
+
+
+def test_without_an_earlier_start_or_with_a_line_now_and_then_nothing_is_overdue() -> None:
+    """What it normally takes is not known; and who speaks works."""
+    unknown = World(healthy_from=1000.0)
+    unknown.live()
+    talks = World(healthy_from=1000.0)
+    before(talks, server_at_s=20.0)
+    for second in range(0, 1000, 50):
+        talks.at(second, lambda: talks.log.lines.append("still compiling"))
+    talks.live()
+    assert "engine.overdue" not in unknown.notes() + talks.notes()
 
 
 def test_an_engine_that_hangs_under_the_checks_is_given_up() -> None:

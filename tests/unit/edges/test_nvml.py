@@ -4,7 +4,7 @@ import pytest
 
 from fakes.nvml import FakeCard, FakeNvml
 from holddown.base.evidence import Known, Unknown
-from holddown.edges.hosts.nvml import read_gpus
+from holddown.edges.hosts.nvml import read_gpus, read_loads
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,11 @@ def test_a_lost_gpu_does_not_hide_the_others() -> None:
     assert [gpu.index for gpu in found.gpus] == [1]
     assert "GPU 0 does not answer" in found.because
     assert "GPU 1 is split by MIG" in found.because
+
+
+def test_how_busy_a_gpu_is_is_told_where_nvml_tells_it() -> None:
+    """None for a GPU that is lost, and for all where there is no driver; NVML is down again afterwards."""
+    nvml = FakeNvml((FakeCard("a", load=100), FakeCard("b", lost=True), FakeCard("c")))
+    assert read_loads((0, 1, 2), nvml) == (100, None, 0) and not nvml.up
+    assert read_loads((0, 1), FakeNvml(init_error=12)) == (None, None)
+    assert read_loads((), FakeNvml(init_error=12)) == ()

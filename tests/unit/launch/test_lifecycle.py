@@ -4,28 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from holddown.launch.lifecycle import (
-    Effect,
+from holddown.launch.events import (
     EngineEnded,
     EngineGone,
     EngineStarted,
     Event,
     Exit,
     HealthAnswered,
-    Left,
-    Life,
     MeasurementEnded,
     Moved,
-    Patience,
     StartHindered,
-    State,
     StopAsked,
     Tick,
     VerificationEnded,
-    begin,
-    resume,
-    step,
 )
+from holddown.launch.lifecycle import Effect, Left, Life, Patience, State, begin, resume, step
 from holddown.launch.phases import Phase
 from holddown.launch.restart import SERVED_S, Restart, mark, of_last_start, pause_s
 

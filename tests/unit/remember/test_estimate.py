@@ -8,7 +8,7 @@ from holddown.base.units import GIB
 from holddown.launch.lifecycle import State
 from holddown.launch.phases import Phase
 from holddown.plan.plan import Plan
-from holddown.remember.estimate import start_seconds
+from holddown.remember.estimate import start_seconds, usual_seconds
 from holddown.remember.record import Deployment, PhaseTime, Status
 
 
@@ -58,3 +58,23 @@ def test_without_its_weights_phase_the_whole_start_is_taken() -> None:
     past = [started(a_plan(load_bytes=1000), server=30.0)]
     estimate = start_seconds(past, replace(a_plan(), model_digest="d2", load_bytes=9000))
     assert isinstance(estimate, Known) and estimate.value == 30.0
+
+
+def test_what_a_phase_usually_takes_is_the_longest_that_it_took() -> None:
+    """Of this checkpoint by this engine; from its begin to the next phase, and only of starts that served."""
+    past = [
+        started(a_plan(), weights=5.0, profile=15.0, server=30.0),
+        started(a_plan(), weights=5.0, profile=45.0, server=60.0),
+        started(a_plan(), weights=5.0, profile=900.0),
+        started(a_plan(digest="d2"), weights=5.0, profile=500.0, server=600.0),
+        started(a_plan(engine="vllm@0.16.0"), weights=5.0, profile=500.0, server=600.0),
+    ]
+    usual = usual_seconds(past, a_plan(), Phase.WEIGHTS)
+    assert isinstance(usual, Known) and usual.value == 40.0 and "2 earlier starts" in usual.source.where
+
+
+def test_a_phase_without_an_end_or_an_earlier_start_tells_nothing() -> None:
+    """The last one, and one that this engine does not have."""
+    past = [started(a_plan(), weights=5.0, server=30.0)]
+    for phase in (Phase.SERVER, Phase.GRAPHS):
+        assert isinstance(usual_seconds(past, a_plan(), phase), Unknown)

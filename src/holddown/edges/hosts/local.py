@@ -80,6 +80,9 @@ class LocalHost:
     def port_holder(self, host: str, port: int) -> str | None:
         return binding.port_holder(host, port)
 
+    def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
+        return nvml.read_loads(indices)
+
     def oom_kills(self) -> int:
         return _oom_kills(_mounts())
 

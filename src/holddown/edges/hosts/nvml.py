@@ -1,7 +1,7 @@
 """GPUs through NVML, the library that `nvidia-smi` asks too. Its absence is an answer, never an exception."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +42,34 @@ def read_gpus(process_of: ProcessOf, library: Any = None) -> Gpus:
     finally:
         with suppress(library.NVMLError):
             library.nvmlShutdown()
+
+
+def read_loads(indices: Sequence[int], library: Any = None) -> tuple[int | None, ...]:
+    """Of each GPU the percentage of its last sample, of up to a second, in which a kernel ran. library: as of
+    `read_gpus`. Source: nvml.h, nvmlUtilization_t."""
+    nothing = (None,) * len(indices)
+    if not indices:
+        return nothing
+    try:
+        library = library or importlib.import_module("pynvml")
+    except ImportError:
+        return nothing
+    try:
+        library.nvmlInit()
+    except library.NVMLError:
+        return nothing
+    try:
+        return tuple(_load(library, index) for index in indices)
+    finally:
+        with suppress(library.NVMLError):
+            library.nvmlShutdown()
+
+
+def _load(library: Any, index: int) -> int | None:
+    try:
+        return int(library.nvmlDeviceGetUtilizationRates(library.nvmlDeviceGetHandleByIndex(index)).gpu)
+    except library.NVMLError:
+        return None
 
 
 def _none(why: str) -> Gpus:

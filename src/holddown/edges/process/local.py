@@ -18,12 +18,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holddown.base.errors import LaunchError
-from holddown.edges.process import pump
+from holddown.base.evidence import Fact
+from holddown.edges.process import pump, stacks
 from holddown.facts.leftovers import read_maps
 from holddown.facts.machine import ProcessFacts
 from holddown.facts.proc import Stat, read_stat
 from holddown.launch.environment import inherited
-from holddown.launch.lifecycle import Exit, ProcessRef
+from holddown.launch.events import Exit
+from holddown.launch.lifecycle import ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec, SecretEnv
 from holddown.ports import LOG_BYTES
@@ -219,6 +221,9 @@ class LocalProcesses:
                 if path.startswith("/dev/shm/") and not path.endswith(" (deleted)"):
                     segments.add(ShmSegment(path, os.makedev(file.major, file.minor), file.inode))
         return frozenset(segments)
+
+    def keep_stacks(self, members: Sequence[ProcessFacts], executable: str, path: str, head: str) -> Fact[str]:
+        return stacks.keep(members, executable, path, head)
 
     def terminate(self, members: Sequence[ProcessRef]) -> None:
         self._signal(members, signal.SIGTERM)
