@@ -13,6 +13,7 @@ import pytest
 
 from functional.deployed import NAME, QUICK, Site, kill, until
 from holddown.launch.lifecycle import State
+from holddown.launch.restart import Restart
 
 UNIT = f"holddown-{NAME}.service"
 SYSTEMCTL = """#!/bin/sh
@@ -237,7 +238,8 @@ def test_a_failed_start_is_never_ready(service: Service) -> None:
 
 
 def test_after_a_crash_the_next_start_takes_the_engine_over(service: Service) -> None:
-    """As systemd would restart it: the same engine, ready at once, no second one; then SIGTERM ends it."""
+    """As systemd would restart it: the same engine, ready at once, no second one. An engine that fails is started again
+    by its supervisor, without a word to systemd; then SIGTERM ends it."""
     pattern = stopped(service.site)
     process = service.run(pattern)
     service.await_word("READY=1")
@@ -252,6 +254,13 @@ def test_after_a_crash_the_next_start_takes_the_engine_over(service: Service) ->
     service.await_word("READY=1")
     after = service.site.record().status
     assert (after.engine, after.adopted, after.state) == (engine, True, State.RELEASED)
+
+    assert engine is not None
+    kill(engine.pid)
+    until(lambda: service.site.record().status.starts == 2, "it is started again")
+    again = service.site.await_state(State.RELEASED)
+    assert again.status.supervisor == after.supervisor and again.birth.restart is Restart.ON_FAILURE
+    assert [word for word in service.hear() if word in ("READY=1", "STOPPING=1")] == ["READY=1"]
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, service.journal()
     service.site.assert_nothing_is_left()

@@ -15,6 +15,7 @@ from holddown.app.supervise import Doors as SupervisorDoors
 from holddown.app.supervise import supervise
 from holddown.app.up import SUPERVISOR_START_S, lives
 from holddown.base.errors import LaunchError, UsageError
+from holddown.launch.export.systemd import STAYS_DOWN
 from holddown.launch.lifecycle import Patience, State
 from holddown.launch.restart import Restart
 from holddown.remember.record import Birth, Deployment, Status
@@ -52,6 +53,13 @@ def serve(pattern: Birth, doors: Doors) -> Deployment:
         ended = _supervised(there, doors) or _stood_by(there, doors)
         if ended is not None:
             return ended
+
+
+def exit_code(ended: Deployment) -> int:
+    """By which systemd starts it again, or not."""
+    if ended.status.state is State.STOPPED:
+        return 0
+    return STAYS_DOWN if ended.status.failures else 4
 
 
 def settle(pattern: Birth, doors: Doors) -> Deployment | None:

@@ -14,7 +14,6 @@ from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, findings_text, json_option, progress
 from holddown.cli.supervise import to_its_end
 from holddown.cli.views import failed_text
-from holddown.launch.export.systemd import STAYS_DOWN
 from holddown.launch.lifecycle import State
 from holddown.remember.record import Birth
 
@@ -96,11 +95,9 @@ def _run(deployment_id: str) -> int:
     notify = wiring.notify()
     doors = wiring.serve_doors(notify, progress)
     ended = serving.serve(_birth(deployment_id, doors), doors)
-    if ended.status.state is State.STOPPED:
-        progress(f"{ended.birth.name} was stopped: {ended.status.why}")
-        return 0
-    progress(failed_text(ended))
-    return STAYS_DOWN if ended.status.failures else 4
+    stopped = ended.status.state is State.STOPPED
+    progress(f"{ended.birth.name} was stopped: {ended.status.why}" if stopped else failed_text(ended))
+    return serving.exit_code(ended)
 
 
 def _settle(deployment_id: str) -> int:

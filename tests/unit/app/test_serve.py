@@ -16,10 +16,11 @@ from fakes.store import FakeStore
 from fakes.supervision import FakeBackground, FakeLog, FakeSignals
 from holddown.app import up
 from holddown.app.again import Again
-from holddown.app.serve import Doors, serve, settle
+from holddown.app.serve import Doors, exit_code, serve, settle
 from holddown.app.supervise import Doors as SupervisorDoors
 from holddown.base.errors import LaunchError, UsageError
 from holddown.base.finding import Finding, Severity
+from holddown.launch.export.systemd import STAYS_DOWN
 from holddown.launch.lifecycle import State
 from holddown.remember.record import Birth, Deployment, Status
 
@@ -83,6 +84,23 @@ def test_a_fresh_start_goes_on_record_and_is_supervised_here() -> None:
     assert (ended.birth.id, ended.status.state) == (FRESH.id, State.STOPPED)
     assert world.machine.started == 1 and world.store.states()[:3] == ["starting", "ready", "released"]
     assert [word for word in world.notify.words if word in ("READY=1", "STOPPING=1")] == ["READY=1", "STOPPING=1"]
+
+
+def test_the_supervisor_restarts_the_engine_until_it_gives_up() -> None:
+    """Whatever policy the pattern had; systemd is told nothing in between, and then does not begin again."""
+    world = World()
+    for second in (60, 120, 180):
+        world.clock.at(second, lambda: world.machine.all_end(-9))
+    ended = world.serve()
+    assert (ended.status.state, world.machine.started, len(ended.status.failures)) == (State.FAILED, 3, 2)
+    assert [word for word in world.notify.words if word in ("READY=1", "STOPPING=1")] == ["READY=1", "STOPPING=1"]
+    assert exit_code(ended) == STAYS_DOWN
+
+
+@pytest.mark.parametrize(("state", "code"), [(State.STOPPED, 0), (State.FAILED, 4)])
+def test_a_start_that_fails_is_systemds_to_repeat_and_a_stop_is_not(state: State, code: int) -> None:
+    """By its exit code."""
+    assert exit_code(Deployment(PATTERN, Status(state, 0.0))) == code
 
 
 def test_what_forbids_the_start_is_said_at_once() -> None:
