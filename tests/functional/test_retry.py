@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
+from fakes.failing_logs import failing_logs
 from functional.deployed import NAME, Site
 from holddown.base.evidence import SourceKind
 from holddown.edges.store import SqliteStore
 from holddown.launch.lifecycle import State
 from holddown.remember.record import Deployment
+
+SAID = frozenset({
+    "unknown-flag", "bad-parser-on-cpu", "unsupported-architecture", "heads-not-divisible", "shard-cut-short",
+    "no-tokenizer", "port-taken-vllm",
+})  # fmt: skip
 
 
 @pytest.fixture
@@ -88,3 +94,18 @@ def test_a_cause_without_a_safe_change_is_one_start(site: Site) -> None:
 
     assert done.returncode == 4
     assert len(starts(site)) == 1
+
+
+def test_what_real_engines_said_is_the_cause_of_a_failed_start(site: Site, tmp_path: Path) -> None:
+    """Captured from vLLM: `up` says what it was, with its exit code, and what to do; nothing is left."""
+    for log in (each for each in failing_logs() if each.name in SAID):
+        file = tmp_path / "engine.log"
+        file.write_text(log.log, encoding="utf-8")
+        done = site.up("--no-retry", FAKE_CRASH_LOG=str(file), FAKE_EXIT_CODE=str(log.exit))
+
+        assert done.returncode == 4, done.stderr
+        cause = site.record().status.cause
+        assert cause is not None and cause.code == log.code
+        assert log.what in cause.what and log.do in cause.do
+        assert cause.what in " ".join(done.stdout.split())
+        site.assert_nothing_is_left()

@@ -23,7 +23,7 @@ SHARES = {"config": 0.1, "weights": 0.5, "compile": 0.15, "profile": 0.1, "kv-ca
 class Cues:
     """crash_after: requests answered before the engine dies, or None. die_after_ready: seconds, or None. room_tokens:
     of the KV cache, which a longer context does not fit; 0 for any. hang_after: requests answered before the next one
-    hangs, or None. eat_mib: memory that its core takes while it loads."""
+    hangs, or None. eat_mib: memory that its core takes while it loads. crash_log: file that it prints, and ends."""
 
     load_seconds: float
     shards: int
@@ -41,13 +41,14 @@ class Cues:
     room_tokens: int
     hang_after: int | None
     eat_mib: int
+    crash_log: str
 
 
 def only_for(names: "list[str]") -> None:
     """FAKE_ONLY: other servers behave well, and so do the processes that they start."""
     only = os.environ.pop("FAKE_ONLY", "")
     if only and only not in names:
-        for name in ("FAKE_CRASH_AT", "FAKE_HANG_AT", "FAKE_ANSWER", "FAKE_ROOM_TOKENS"):
+        for name in ("FAKE_CRASH_AT", "FAKE_CRASH_LOG", "FAKE_HANG_AT", "FAKE_ANSWER", "FAKE_ROOM_TOKENS"):
             os.environ.pop(name, None)
 
 
@@ -89,4 +90,5 @@ def read() -> Cues:
         room_tokens=int(env("FAKE_ROOM_TOKENS", "0")),
         hang_after=hang_after,
         eat_mib=int(env("FAKE_EAT_MIB", "0")),
+        crash_log=env("FAKE_CRASH_LOG", ""),
     )

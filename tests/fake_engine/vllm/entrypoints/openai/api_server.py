@@ -236,6 +236,9 @@ def main() -> int:
         signal.signal(signal.SIGTERM, lambda *_: api.inbox.put(TERM))
         signal.signal(signal.SIGINT, lambda *_: api.inbox.put(TERM))
     banner(args)
+    if api.cues.crash_log:
+        raw(Path(api.cues.crash_log).read_text())
+        return 1 if api.cues.exit_code is None else api.cues.exit_code
     try:
         return run(api)
     except StartFailed as error:
