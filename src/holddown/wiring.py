@@ -266,7 +266,7 @@ def supervisor_doors(birth: Birth, records: ports.Store, notify: ports.Notify | 
         host=host(),
         processes=own,
         leftovers=leftovers(),
-        client=endpoint(birth),
+        client=lambda: endpoint(birth),
         log=log(birth.log_path),
         signals=signals,
         background=background(),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from holddown.edges.hosts.local import LocalHost
+from holddown.launch.lifecycle import State
 from holddown.measure.stats import carried_percentiles
 from holddown.remember.record import Deployment
 from holddown.verify.expect import CHECK_NAMES
@@ -48,7 +49,8 @@ def place(vllm_python: str) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def up(place: Place, demo_model: Path) -> "subprocess.CompletedProcess[str]":
     """The one start that the claims below rest on."""
-    return place.run("up", str(demo_model), "--name", "demo", "--set", "max-model-len=2048", "--port", free_port())
+    words = ("--set", "max-model-len=2048", "--port", free_port(), "--restart", "on-failure")
+    return place.run("up", str(demo_model), "--name", "demo", *words)
 
 
 @pytest.fixture(scope="module")
@@ -113,19 +115,59 @@ def test_every_view_says_so(place: Place, released: Deployment) -> None:
     assert json.loads(place.run("status", "demo", "--json").stdout)["status"]["state"] == "released"
 
 
-def test_a_killed_server_leaves_nothing_behind(place: Place, released: Deployment) -> None:
-    """The last claim, since it ends the engine: SIGKILL of its API server, and neither process nor memory is left."""
+def test_a_killed_server_is_started_again_and_leaves_nothing_behind(place: Place, released: Deployment) -> None:
+    """SIGKILL of its API server: neither process nor memory of that engine is left, and another one serves under the
+    same id on the same port, with every check passed; the status tells of it."""
     status = place.record("demo").status
     assert status.engine is not None and status.segments
     assert [title for title in processes(place) if title.startswith("VLLM::")]
     os.kill(status.engine.pid, 9)
-    ended = _until(lambda: place.record("demo") if place.record("demo").status.state.over else None)
-    assert ended.status.state == "failed" and ended.status.why == "the engine was killed by signal 9 while released"
-    _until(lambda: not processes(place))
+    _until(lambda: place.record("demo").status.state is State.WAITING)
+    assert not processes(place)
     assert not [segment.path for segment in status.segments if Path(segment.path).exists()]
     assert not Path(released.birth.run_dir).exists()
+    again = _until(lambda: place.record("demo") if place.record("demo").status.state is State.RELEASED else None, 300)
+    assert again.birth == released.birth and again.status.starts == 2
+    assert [each.check for each in again.status.verdicts] == list(CHECK_NAMES)
     shown = place.run("status", "demo")
-    assert shown.returncode == 1 and "killed by signal 9" in shown.stdout
+    assert shown.returncode == 0 and "killed by signal 9 while released" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "words", [("--engine", "nothing@1.0"), ("--set", "tensor-parallel-size=7"), ("--set", "max-model-len=9000000")]
+)
+def test_a_switch_to_what_cannot_run_stops_nothing(
+    place: Place, released: Deployment, demo_model: Path, words: tuple[str, ...]
+) -> None:
+    """All that can be known of it is known while the first one serves."""
+    done = place.run("switch", "demo", str(demo_model), "--name", "other", *words)
+    assert done.returncode in (1, 2, 3), done.stderr + done.stdout
+    assert place.record("demo").status.state is State.RELEASED
+    assert place.store.latest("other") is None
+
+
+def test_a_switch_and_back(place: Place, released: Deployment, demo_model: Path, mla_checkpoint: Path) -> None:
+    """The demo model in two configurations on one port: the second takes the first one's place; a third, whose KV cache
+    is too small, does not, and the second serves again; nor does one whose answers are no language."""
+    done = place.run("switch", "demo", str(demo_model), "--name", "short", "--set", "max-model-len=1024")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "short is released" in done.stdout and "outage " in done.stdout
+    assert place.record("short").birth.spec.port == released.birth.spec.port
+    assert place.record("demo").status.state is State.STOPPED
+
+    words = ("--set", "kv-cache-memory-bytes=1048576", "--set", "max-model-len=2048", "--no-retry")
+    foreseen = ("--despite", "plan.max-model-len")
+    failed = place.run("switch", "short", str(demo_model), "--name", "tiny", *words, *foreseen)
+    assert failed.returncode == 4, failed.stderr + failed.stdout
+    assert "short serves again" in failed.stdout
+    assert place.record("tiny").status.cause is not None
+    assert place.record("short").status.state is State.RELEASED
+
+    refused = place.run("switch", "short", str(mla_checkpoint), "--name", "random", "--no-retry")
+    assert refused.returncode == 4, refused.stderr + refused.stdout
+    assert "verification failed: coherence" in place.record("random").status.why
+    assert "short serves again" in refused.stdout and place.record("short").status.state is State.RELEASED
+    assert place.run("down", "short").returncode == 0
 
 
 def _until(what: Callable[[], Any], patience_s: float = 60.0) -> Any:
@@ -169,24 +211,3 @@ def test_healthy_is_not_released(place: Place, mla_checkpoint: Path) -> None:
     assert first.status.cause.code == "engine.kv-cache-dtype"
     assert "released" in mended
     assert "mla is released (coherence unverified)" in released.stdout
-
-
-def test_a_switch_and_back(place: Place, demo_model: Path) -> None:
-    """The demo model in two configurations on one port: the second takes the first one's place; a third, whose KV cache
-    is too small, does not, and the second serves again."""
-    port = free_port()
-    first = place.run("up", str(demo_model), "--name", "long", "--port", port)
-    assert first.returncode == 0, first.stderr + first.stdout
-    done = place.run("switch", "long", str(demo_model), "--name", "short", "--set", "max-model-len=2048")
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "short is released" in done.stdout and "outage " in done.stdout
-    assert str(place.record("short").birth.spec.port) == port
-
-    words = ("--set", "kv-cache-memory-bytes=1048576", "--set", "max-model-len=2048", "--no-retry")
-    foreseen = ("--despite", "plan.max-model-len")
-    failed = place.run("switch", "short", str(demo_model), "--name", "tiny", *words, *foreseen)
-    assert failed.returncode == 4, failed.stderr + failed.stdout
-    assert "short serves again" in failed.stdout
-    assert place.record("tiny").status.cause is not None
-    assert place.record("short").status.state == "released"
-    assert place.run("down", "short").returncode == 0

@@ -1,7 +1,5 @@
 """Why an engine ended, or is ended, as the record will have it: what its log says, and what the kernel counted."""
 
-from dataclasses import replace
-
 from holddown import ports
 from holddown.base.finding import Finding
 from holddown.explain.supervision import killed_for_memory, silent
@@ -14,6 +12,7 @@ _MAYBE_FOR_MEMORY = frozenset({
     "engine.exception", "engine.no-reason-found",
 })  # fmt: skip
 _DIAGNOSED_LINES = 2000
+_TOLD = -15  # as it will end: what went wrong with a request that it lived on after is no cause of it
 # Between an engine's last word and its place in the log stand a pipe and the program that empties it.
 _SETTLED_S = 0.3
 _SETTLES_WITHIN_S = 3.0
@@ -30,17 +29,17 @@ def cause_of_end(log: ports.Log, kind: str, exit_code: int | None, clock: ports.
 
 def cause_of_silence(log: ports.Log, kind: str, why: str, activity: str, stacks: str) -> tuple[Finding, Edits]:
     """Of one that still runs, and is ended for it. stacks: file of what its processes are at; empty for none."""
-    report = read_log(of_last_start(log.tail(_DIAGNOSED_LINES)), kind).report(None)
+    report = read_log(of_last_start(log.tail(_DIAGNOSED_LINES)), kind).report(_TOLD)
     if report.diagnosis is None or report.healthy:
         return silent(why, activity, report.last[-1].text.strip() if report.last else "", stacks), ()
-    return as_finding(report, None), report.diagnosis.edits
+    return as_finding(report, _TOLD), report.diagnosis.edits
 
 
 def with_kernels_word(cause: Finding, kills: int, host: ports.Host) -> Finding:
     """kills: how many processes the kernel has ended for want of memory since that engine was started."""
     if kills <= 0 or cause.code not in _MAYBE_FOR_MEMORY:
         return cause
-    return replace(killed_for_memory(cause, kills, host.facts().memory), subject=cause.subject)
+    return killed_for_memory(cause, kills, host.facts().memory)
 
 
 def _settle(log: ports.Log, clock: ports.Clock) -> None:

@@ -15,7 +15,7 @@ from holddown.app.engine_processes import EngineProcesses
 from holddown.app.health import Health
 from holddown.app.jobs import Jobs
 from holddown.app.standing import Pace, Standing, standing
-from holddown.base.errors import FactError, HolddownError, LaunchError, MachineError, StoreError
+from holddown.base.errors import HolddownError, LaunchError, MachineError, StoreError, UsageError
 from holddown.base.evidence import Known
 from holddown.base.finding import Finding, Severity
 from holddown.explain.happening import overdue_text
@@ -51,14 +51,14 @@ _LOG_DISK_LOW_BYTES = 8 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """What the supervisor reaches the world through. obstacles: what forbids another start of that deployment now.
-    notify: the service manager that started it, if one did."""
+    """What the supervisor reaches the world through. client: of its endpoint, with its key as it is then. obstacles:
+    what forbids another start of that deployment now. notify: the service manager that started it, if one did."""
 
     store: ports.Store
     host: ports.Host
     processes: ports.Processes
     leftovers: ports.Leftovers
-    client: ports.Client
+    client: Callable[[], ports.Client]
     log: ports.Log
     signals: ports.Signals
     background: ports.Background
@@ -99,8 +99,9 @@ class _Run:
 
     def __init__(self, birth: Birth, doors: Doors) -> None:
         self.began = doors.clock.monotonic()
-        self.jobs = Jobs(birth, doors.client, doors.background, doors.clock)
-        self.health = Health(birth.spec.port, doors.client, self.jobs, doors.host, doors.leftovers)
+        client = doors.client()
+        self.jobs = Jobs(birth, client, doors.background, doors.clock)
+        self.health = Health(birth.spec.port, client, self.jobs, doors.host, doors.leftovers)
         self.oom_kills = doors.host.oom_kills()
         self.looked_at = float("-inf")
         self.pace = Pace(birth, doors.store.all, self.began)
@@ -153,17 +154,19 @@ class _Supervisor:
             return  # a request of ours to the engine before is still open
         try:
             in_the_way = self._doors.obstacles(self.birth)
-        except FactError as error:  # a mount that is away for a while
-            in_the_way = (_finding(error, self.birth.name),)
-        except HolddownError as error:  # another checkpoint or engine than the one that was released
+        except UsageError as error:  # another checkpoint or engine than the one that was released
             self.not_started(error)
             return
+        except HolddownError as error:  # a mount that is away for a while
+            in_the_way = (_finding(error, self.birth.name),)
         if in_the_way:
             hindered = restart_hindered(self.birth.name, in_the_way[0])
-            if hindered not in self._status.notes:
-                self.chronicle.note(hindered)
+            self.chronicle.change(replace(self._status, notes=()))  # it stands for what hindered before
+            self.chronicle.note(hindered)
             self._take(events.StartHindered(hindered.what))
             return
+        for _ in self._doors.log.new():
+            pass  # the last words of the engine before
         self._run = _Run(self.birth, self._doors)
         number = self._status.starts + 1
         self.chronicle.change(replace(self._status, starts=number))

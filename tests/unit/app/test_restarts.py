@@ -178,6 +178,19 @@ def test_a_released_engine_that_stays_stuck_is_ended_and_started_again() -> None
     assert failed.cause is not None and failed.cause.code == "engine.silent"
 
 
+def test_a_request_that_was_refused_long_ago_is_no_cause_of_silence() -> None:
+    """The engine lived on after it."""
+    world = returning()
+    refused = (
+        "ValueError: As of transformers v4.44, default chat template is no longer allowed, so you must provide one"
+    )
+    world.at(150.0, lambda: world.log.lines.append(refused))
+    world.at(200.0, lambda: setattr(world, "ill", True))
+    world.at(700.0, lambda: setattr(world, "ill", False))
+    (failed,) = world.live().failures
+    assert failed.cause is not None and failed.cause.code == "engine.silent"
+
+
 # --- killed supervisors -----------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,7 @@ class World:
             host=self.machine,
             processes=self.machine,
             leftovers=FakeLeftovers(FakeHost(), TRACES),
-            client=FakeClient(),
+            client=FakeClient,
             log=FakeLog(),
             signals=self.signals,
             background=FakeBackground(self.clock),

@@ -94,7 +94,7 @@ class World:
             host=self.machine,
             processes=self.machine,
             leftovers=self.leftovers,
-            client=self.client,
+            client=lambda: self.client,
             log=self.log,
             signals=self.signals,
             background=self.background,
