@@ -169,7 +169,7 @@ class _Supervisor:
             pass  # the last words of the engine before
         self._run = _Run(self.birth, self._doors)
         number = self._status.starts + 1
-        self.chronicle.change(replace(self._status, starts=number))
+        self.chronicle.change(replace(self._status, starts=number, notes=()))
         self._start_engine(mark(self.birth.name, number, self._doors.clock.now()))
 
     def adopt(self) -> None:
@@ -235,7 +235,7 @@ class _Supervisor:
     def _change_state(self) -> None:
         life, status, now = self._life, self._status, self._doors.clock.now()
         if life.state is State.WAITING and status.state is not State.WAITING:
-            failed = FailedStart(now, status.why, status.cause, life.failures)
+            failed = FailedStart(now, status.why, status.cause, status.exit, life.failures)
             status = record.between_starts(status, failed)
         self.chronicle.add(record.StateChanged(life.state, life.why))
         self.chronicle.change(replace(status, state=life.state, since=now, why=life.why, stop_asked=life.asked))

@@ -14,8 +14,9 @@ from holddown.base.units import size_text
 from holddown.cli.deployments import attended, named
 from holddown.cli.output import answer, bold, json_option, progress
 from holddown.explain.diagnosis_text import diagnosis_text, headline, remedy
+from holddown.launch.lifecycle import State
 from holddown.launch.restart import MARK
-from holddown.remember.record import Deployment
+from holddown.remember.record import Deployment, Status
 from holddown.tables.load import engine_tables
 from holddown.verify.log_line import LogLine
 
@@ -48,7 +49,7 @@ def command(ctx: click.Context, log: str, exit_code: int | None, engine: str, as
     deployment = _deployment(log)
     if deployment is not None:
         log, engine = deployment.birth.log_path, deployment.birth.engine.kind
-        exit_code = exit_code if exit_code is not None else _exit(deployment)
+        exit_code = exit_code if exit_code is not None else _exit(deployment.status)
     with _opened(log) as file:
         blocks = _blocks(file) if deployment is None else _of_last_failed(deployment, file)
         found = diagnose(blocks, exit_code, engine, _Told())
@@ -73,8 +74,14 @@ def _deployment(log: str) -> Deployment | None:
         ) from error
 
 
-def _exit(deployment: Deployment) -> int | None:
-    return deployment.status.exit.code if deployment.status.exit else None
+def _last_start_failed(status: Status) -> bool:
+    """Rather than one before it, after which this one was started."""
+    return not status.failures or status.state.over
+
+
+def _exit(status: Status) -> int | None:
+    end = status.exit if _last_start_failed(status) else status.failures[-1].exit
+    return end.code if end else None
 
 
 def _opened(log: str) -> IO[bytes]:
@@ -92,10 +99,9 @@ def _opened(log: str) -> IO[bytes]:
 
 def _of_last_failed(deployment: Deployment, file: IO[bytes]) -> Iterator[bytes]:
     """All starts of a deployment write one log: of it what the last one wrote that failed, or the only one."""
-    before, *later = file.read().split(f"\n{MARK}".encode())
-    starts = [before, *later]
-    failed = starts[-2] if deployment.status.failures and not deployment.status.state.over else starts[-1]
-    yield failed if len(later) == 0 else failed.partition(b"\n")[2]
+    starts = f"\n{file.read().decode(errors='surrogateescape')}".split(f"\n{MARK}")
+    waits = deployment.status.state is State.WAITING  # the next one has no log yet
+    yield starts[-1 if _last_start_failed(deployment.status) or waits else -2].encode(errors="surrogateescape")
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:

@@ -23,7 +23,7 @@ def restart_lines(status: Status, most: int) -> list[str]:
 def _failed_text(failed: FailedStart) -> str:
     when = datetime.fromtimestamp(failed.at).strftime("%Y-%m-%d %H:%M:%S")
     cause = f": {failed.cause.what}" if failed.cause is not None else ""
-    return f"{when} {failed.why}{cause}; then it was started again"
+    return f"{when} {failed.why}{cause}"
 
 
 def starts_text(starts: Sequence[Deployment]) -> str:

@@ -127,9 +127,9 @@ def restart_hindered(name: str, by: Finding) -> Finding:
         code="restart.hindered",
         severity=Severity.WARN,
         subject=name,
-        what=f"it cannot be started again yet: {by.what}",
+        what=f"it cannot be started again yet: {' '.join(by.what.split())}",
         seen=by.seen,
-        do=f"{by.do}    it is tried again by itself" if by.do else "it is tried again by itself",
+        do=f"it is tried again by itself; holddown down {name}    ends the waiting",
     )
 
 

@@ -92,11 +92,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class FailedStart:
-    """After which it was started again. in_a_row: with the ones before it, since it last served for long enough."""
+    """After which it was to be started again. in_a_row: which one it is, since it last served for long enough."""
 
     at: float
     why: str
     cause: Finding | None
+    exit: Exit | None
     in_a_row: int
 
 

@@ -196,7 +196,7 @@ def test_a_request_that_was_refused_long_ago_is_no_cause_of_silence() -> None:
 
 def waiting(world: World, failures: int = 1) -> Status:
     """What a supervisor that was killed in a pause left on record."""
-    kept = tuple(FailedStart(0.0, "it died", None, number + 1) for number in range(failures))
+    kept = tuple(FailedStart(0.0, "it died", None, None, number + 1) for number in range(failures))
     state = Status(State.WAITING, 0.0, why="it died", supervisor=ref(899), failures=kept, starts=failures)
     for number, each in enumerate((State.STARTING, State.RELEASED, State.WAITING), 1):
         world.store.happened.append((world.birth.id, Entry(number, 0.0, StateChanged(each, ""))))
@@ -235,7 +235,7 @@ def test_stuck_in_a_later_start_it_was_not_released() -> None:
 def test_adopted_after_ten_minutes_of_service_nothing_is_counted() -> None:
     """It was forgiven while the supervisor before looked on."""
     world = returning()
-    status = left_behind(State.RELEASED, world, failures=(FailedStart(0.0, "it died", None, 2),))
+    status = left_behind(State.RELEASED, world, failures=(FailedStart(0.0, "it died", None, None, 2),))
     world.store.happened.append((world.birth.id, Entry(1, 0.0, StateChanged(State.RELEASED, ""))))
     dies(world, 30.0)
     assert world.live(status).failures[-1].in_a_row == 1
