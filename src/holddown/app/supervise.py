@@ -94,7 +94,7 @@ def supervise(birth: Birth, status: Status, doors: Doors, patience: Patience | N
     return supervisor.chronicle.status
 
 
-class _Run:
+class _Start:
     """What is known of one start of the engine. began: by the monotonic clock."""
 
     def __init__(self, birth: Birth, doors: Doors) -> None:
@@ -118,7 +118,7 @@ class _Supervisor:
         self._phase_of = adapter(birth.engine.kind).phase
         self._life: Life = lifecycle.begin(doors.clock.monotonic(), birth.restart)
         self._own = EngineProcesses(birth, self.chronicle, doors.processes, doors.host)
-        self._run = _Run(birth, doors)
+        self._start = _Start(birth, doors)
         self._log_disk_noted = False
         self._announcer = Announcer(doors.notify, patience) if doors.notify is not None else None
 
@@ -150,7 +150,7 @@ class _Supervisor:
     def _start_again(self) -> None:
         """Where nothing is in the way now that was not when it was planned. If we die after it and before the record of
         it, the next supervisor finds the engine by its private folder."""
-        if self._run.jobs.running():
+        if self._start.jobs.running():
             return  # a request of ours to the engine before is still open
         try:
             in_the_way = self._doors.obstacles(self.birth)
@@ -167,7 +167,7 @@ class _Supervisor:
             return
         for _ in self._doors.log.new():
             pass  # the last words of the engine before
-        self._run = _Run(self.birth, self._doors)
+        self._start = _Start(self.birth, self._doors)
         number = self._status.starts + 1
         self.chronicle.change(replace(self._status, starts=number, notes=()))
         self._start_engine(mark(self.birth.name, number, self._doors.clock.now()))
@@ -190,11 +190,11 @@ class _Supervisor:
         for effect in effects:
             self._perform(effect, None)
         if taken.engine is not None:
-            self._run.began -= max(0.0, now - taken.began_at)
+            self._start.began -= max(0.0, now - taken.began_at)
             for _ in doors.log.new():
                 pass  # what its log says already was seen then, or has no time that we know
             self._look_at_engine()  # before anything is written: the record must not say `released` of a dead engine
-            self.chronicle.note(adopted(self.birth.name, taken.engine, before.state, alive=not self._run.ended))
+            self.chronicle.note(adopted(self.birth.name, taken.engine, before.state, alive=not self._start.ended))
         self.chronicle.try_to_write()
 
     # --- one turn -----------------------------------------------------------------------------------------
@@ -243,9 +243,9 @@ class _Supervisor:
     def _perform(self, effect: Effect, event: events.Event | None) -> None:
         match effect:
             case Effect.VERIFY:
-                self._run.jobs.verify()
+                self._start.jobs.verify()
             case Effect.MEASURE:
-                self._run.jobs.measure()
+                self._start.jobs.measure()
             case Effect.TERMINATE:
                 self._own.terminate()
             case Effect.KILL:
@@ -271,7 +271,7 @@ class _Supervisor:
             if seen is not None and self._is_of_the_start(seen):
                 self._enter(seen)
         if lines:
-            self._run.pace.line(self._doors.clock.monotonic())
+            self._start.pace.line(self._doors.clock.monotonic())
             self._take(events.Moved())
         return bool(lines)
 
@@ -282,8 +282,8 @@ class _Supervisor:
 
     def _enter(self, seen: PhaseSeen) -> None:
         now = self._doors.clock.monotonic()
-        at_s = now - self._run.began
-        self._run.pace.enters(seen.phase, now)
+        at_s = now - self._start.began
+        self._start.pace.enters(seen.phase, now)
         known = {entered.phase for entered in self._status.phases}
         if seen.phase not in known:
             self.chronicle.change(replace(self._status, phases=(*self._status.phases, PhaseTime(seen.phase, at_s))))
@@ -291,7 +291,7 @@ class _Supervisor:
         self._take(events.Moved(seen.phase))
 
     def _ask_health(self) -> None:
-        health, jobs, now = self._run.health, self._run.jobs, self._doors.clock.monotonic()
+        health, jobs, now = self._start.health, self._start.jobs, self._doors.clock.monotonic()
         if not health.due(self._life, now):
             return
         answered = health.ask(self._life, self._own.now() if self._life.within(State.STARTING) else (), now)
@@ -304,19 +304,19 @@ class _Supervisor:
             jobs.probe()
 
     def _look_at_engine(self) -> None:
-        if not self._run.ended:
+        if not self._start.ended:
             exit = self._doors.processes.exit_of(self._own.engine)
             if exit is not None:
-                self._run.ended = True
+                self._start.ended = True
                 self.chronicle.change(replace(self._status, exit=self._status.exit or exit))
                 self._take(events.EngineEnded(exit))
         now = self._doors.clock.monotonic()
         every_s = _SERVING_LOOK_S if self._life.state is State.RELEASED else _LOOK_AROUND_S
-        if self._life.state is not State.STOPPING and now - self._run.looked_at < every_s:
+        if self._life.state is not State.STOPPING and now - self._start.looked_at < every_s:
             return
-        self._run.looked_at = now
+        self._start.looked_at = now
         left = self._own.now()
-        if self._run.ended and not left:
+        if self._start.ended and not left:
             self._own.clean_up()
             self._take(events.EngineGone(self._is_hopeless()))
             return
@@ -326,7 +326,7 @@ class _Supervisor:
 
     def _watch_growth(self, left: tuple[ProcessFacts, ...]) -> None:
         activity = self._doors.processes.activity(left)
-        before, self._run.activity = self._run.activity, activity
+        before, self._start.activity = self._start.activity, activity
         still = before is None or activity == before
         # of GPUs that the user named, others may compute on them as well
         if still and (self.birth.gpus_by_user or not any(self._doors.host.gpu_loads(self.birth.plan.gpus))):
@@ -338,14 +338,14 @@ class _Supervisor:
 
     def _watch_pace(self) -> None:
         """It moves, which need not be work."""
-        found = self._run.pace.overdue(self._doors.clock.monotonic(), self._patience)
+        found = self._start.pace.overdue(self._doors.clock.monotonic(), self._patience)
         if found is None:
             return
         what = overdue_text(found.phase, found.spent_s, found.usual_s, found.quiet_s)
         if found.hopeless:
             self._take(events.Hopeless(what))
-        elif self._run.overdue is not found.phase:
-            self._run.overdue = found.phase
+        elif self._start.overdue is not found.phase:
+            self._start.overdue = found.phase
             stood = self._look_closely()
             self.chronicle.note(self.chronicle.addressed(overdue(what, stood.activity, stood.stacks)))
 
@@ -355,7 +355,7 @@ class _Supervisor:
         at = datetime.fromtimestamp(doors.clock.now(), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         head = f"{at}, {self._life.state}: {why}"
         stood = standing(self.birth, self._own.now(), head, doors.processes, doors.host, doors.clock)
-        self._run.stood = stood
+        self._start.stood = stood
         if isinstance(stood.stacks, Known):
             self.chronicle.change(replace(self._status, stacks=stood.stacks.value))
         if self._life.state is State.STUCK:
@@ -373,8 +373,8 @@ class _Supervisor:
             self.chronicle.note(log_disk_full(self.birth.log_path, free_bytes))
 
     def _hear_jobs(self) -> None:
-        self._run.jobs.running()
-        for found in self._run.jobs.found():
+        self._start.jobs.running()
+        for found in self._start.jobs.found():
             if isinstance(found, events.HealthAnswered):
                 self._take(found)
                 continue
@@ -415,12 +415,12 @@ class _Supervisor:
     def _diagnose(self, event: events.Event | None) -> None:
         log, kind = self._doors.log, self.birth.engine.kind
         if isinstance(event, events.Tick | events.Hopeless):
-            activity = self._run.stood.activity if self._run.stood is not None else ""
+            activity = self._start.stood.activity if self._start.stood is not None else ""
             cause, edits = cause_of_silence(log, kind, self._life.why, activity, self._status.stacks)
         else:
             code = event.exit.code if isinstance(event, events.EngineEnded) else None
             cause, edits = cause_of_end(log, kind, code, self._doors.clock)
-        cause = with_kernels_word(cause, self._doors.host.oom_kills() - self._run.oom_kills, self._doors.host)
+        cause = with_kernels_word(cause, self._doors.host.oom_kills() - self._start.oom_kills, self._doors.host)
         cause = self.chronicle.addressed(cause)
         self.chronicle.change(replace(self._status, cause=cause, edits=edits))
         self.chronicle.add(record.Noted(cause))
