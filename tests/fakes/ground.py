@@ -40,5 +40,8 @@ class FakeGround:
     def port_holder(self, host: str, port: int) -> str | None:
         return self.held.get(port)
 
+    def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
+        return (None,) * len(indices)
+
     def oom_kills(self) -> int:
         return 0

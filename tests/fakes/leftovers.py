@@ -85,6 +85,9 @@ class FakeHost:
     def port_holder(self, host: str, port: int) -> str | None:
         return None
 
+    def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
+        return (None,) * len(indices)
+
     def oom_kills(self) -> int:
         return 0
 

@@ -72,58 +72,43 @@ def test_the_same_name_with_other_settings(site: Site) -> None:
     assert "--max-model-len 2048" in " ".join(after.birth.spec.argv)
 
 
-@pytest.mark.parametrize("phase", ["config", "weights", "kv-cache", "server", "first-request"])
-def test_where_the_other_fails_the_first_one_comes_back(site: Site, phase: str) -> None:
-    """In each phase of its start; the way back has the same checks."""
+FAILS = (
+    *({"FAKE_CRASH_AT": phase} for phase in ("config", "weights", "kv-cache", "server", "first-request")),
+    {"FAKE_ANSWER": "gibberish"},
+)
+
+
+def test_wherever_the_other_fails_the_first_one_comes_back(site: Site) -> None:
+    """In each phase of its start, and where it comes up and its answers are wrong; the way back has the same checks."""
     before = site.released()
-    done = switch(site, "--no-retry", FAKE_CRASH_AT=phase, FAKE_ONLY=OTHER)
+    for cues in FAILS:
+        there = newest(site, NAME)
+        done = switch(site, "--no-retry", **cues, FAKE_ONLY=OTHER)
 
-    assert done.returncode == 4, done.stdout
-    back = newest(site, NAME)
-    assert (back.status.state, newest(site, OTHER).status.state) == (State.RELEASED, State.FAILED)
-    assert back.birth.id != before.birth.id
-    assert back.birth.spec == before.birth.spec
-    assert [each.check for each in back.status.verdicts] == [each.check for each in before.status.verdicts]
-    assert f"{NAME} serves again" in done.stdout
-    assert switchings(site) == 0
-
-
-def test_wrong_answers_bring_the_first_one_back(site: Site) -> None:
-    """It came up and was refused."""
-    site.released()
-    done = switch(site, FAKE_ANSWER="gibberish", FAKE_ONLY=OTHER)
-
-    assert done.returncode == 4
-    assert newest(site, NAME).status.state is State.RELEASED
+        assert done.returncode == 4, (cues, done.stdout)
+        back = newest(site, NAME)
+        assert (back.status.state, newest(site, OTHER).status.state) == (State.RELEASED, State.FAILED), cues
+        assert back.birth.id != there.birth.id
+        assert back.birth.spec == before.birth.spec
+        assert [each.check for each in back.status.verdicts] == [each.check for each in before.status.verdicts]
+        assert f"{NAME} serves again" in done.stdout
+        assert switchings(site) == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_what_can_be_known_before_stops_nothing(site: Site) -> None:
+    """The first one serves on, undisturbed; a dry run plans for the machine without it, on its port."""
+    before = site.released()
+    for words in (
         ("--set", "max-model-len=1000000000"),
         ("--engine", "nothing@1.0"),
         ("--set", "tensor-parallel-size=3"),
-    ],
-)
-def test_what_can_be_known_before_stops_nothing(site: Site, words: tuple[str, ...]) -> None:
-    """The first one serves on, undisturbed."""
-    before = site.released()
-    done = switch(site, *words)
-
-    assert done.returncode in (1, 2), done.stdout
+    ):
+        assert switch(site, *words).returncode in (1, 2), words
+    shown = switch(site, "--dry-run")
+    assert shown.returncode == 0 and f"--port {before.birth.spec.port}" in shown.stdout, shown.stderr
     there = newest(site, NAME)
     assert (there.birth.id, there.status.state) == (before.birth.id, State.RELEASED)
     assert site.get("/v1/models") == 200
-
-
-def test_a_dry_run_stops_nothing(site: Site) -> None:
-    """The plan is made for the machine without it, on its port."""
-    before = site.released()
-    done = switch(site, "--dry-run")
-
-    assert done.returncode == 0, done.stderr
-    assert f"--port {before.birth.spec.port}" in done.stdout
-    assert newest(site, NAME).status.state is State.RELEASED
 
 
 @pytest.mark.parametrize("words", [("nobody", "/tmp"), (NAME,)])
