@@ -12,9 +12,11 @@ _SERVING_EVERY_S = 10.0  # an engine logs each request
 
 
 class Health:
-    """Of one start. stranger: another program that answers on its port."""
+    """Of one start. reached: /health answered well when it was asked last. stranger: another program that answers on
+    its port."""
 
     def __init__(self, port: int, client: ports.Client, jobs: Jobs, host: ports.Host, traces: ports.Leftovers) -> None:
+        self.reached = False
         self.stranger: ProcessFacts | None = None
         self._port, self._client, self._jobs, self._host, self._traces = port, client, jobs, host, traces
         self._asked_at = float("-inf")
@@ -27,7 +29,8 @@ class Health:
 
     def ask(self, life: Life, members: tuple[ProcessFacts, ...], now: float) -> HealthAnswered:
         self._asked_at = now
-        if not self._client.healthy():
+        self.reached = self._client.healthy()
+        if not self.reached:
             self._unseen_since = None
             return HealthAnswered(False)
         if life.within(State.STARTING):

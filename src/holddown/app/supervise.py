@@ -299,7 +299,7 @@ class _Supervisor:
         if health.stranger is not None and "port.taken-meanwhile" not in codes:
             self.chronicle.note(port_taken(self.birth.name, self.birth.spec.port, health.stranger))
         self._take(answered)
-        if answered.ok and self._life.state is State.RELEASED and jobs.watch.due(now):
+        if health.reached and self._life.within(State.RELEASED) and jobs.watch.due(now):
             self._take(events.HealthAnswered(False, "idle, and one token is not answered"))
             jobs.probe()
 

@@ -11,6 +11,7 @@ from holddown.explain.engine_report import report_lines
 from holddown.explain.happening import measured_text, verdict_text
 from holddown.explain.starts import restart_lines
 from holddown.launch.lifecycle import State
+from holddown.launch.restart import Restart
 from holddown.measure.metrics import Measurement
 from holddown.remember.record import Comparison, Deployment
 
@@ -73,8 +74,10 @@ def status_text(deployment: Deployment, now: float, restarts: int = 1) -> str:
     ]
     if status.stacks:
         lines.append(f"  stacks    {status.stacks}")
-    if status.failures and status.state is not State.FAILED:
-        lines += [f"  starts    {status.starts}", *restart_lines(status, restarts)]
+    if birth.restart is not Restart.NEVER:
+        lines.append(f"  restart   {birth.restart}" + (f"; start {status.starts}" if status.starts > 1 else ""))
+    if status.state is not State.FAILED:
+        lines += restart_lines(status, restarts)
     return "\n".join([*lines, findings_text(status.notes)]) if status.notes else "\n".join(lines)
 
 

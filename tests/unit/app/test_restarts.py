@@ -2,9 +2,11 @@
 
 import pytest
 
+from fakes.client import well
 from fakes.machine import ENGINE, SUPERVISOR, ref
 from holddown.base.errors import CheckpointError, HolddownError, LaunchError, UsageError
 from holddown.base.finding import Finding, Severity
+from holddown.facts.answers import Ask, Refusal, Reply
 from holddown.launch.lifecycle import State
 from holddown.launch.restart import MARK, Restart
 from holddown.remember.record import Entry, FailedStart, StateChanged, Status
@@ -176,6 +178,32 @@ def test_a_released_engine_that_stays_stuck_is_ended_and_started_again() -> None
     ]
     (failed,) = status.failures
     assert failed.cause is not None and failed.cause.code == "engine.silent"
+
+
+@pytest.mark.parametrize(("seconds", "mended_at"), [(1.0, 664.0), (None, 700.0)])
+def test_an_idle_engine_that_answers_no_token_is_started_again(seconds: float | None, mended_at: float) -> None:
+    """Its server says that all is well; the token is refused, or never comes. Nothing is started while that request is
+    still open."""
+    world = returning(lasts_s=HOUR_S)
+    world.client.measured = {"vllm:num_requests_running": 0, "vllm:generation_tokens_total": 5}
+
+    def breaks() -> None:
+        world.client.says = dies_of_it
+        world.background.seconds = seconds
+
+    def mends() -> None:
+        world.client.says = well
+        world.background.seconds, world.background.under_way = 1.0, False
+
+    world.at(200.0, breaks)
+    world.at(mended_at, mends)
+    (failed,) = world.live().failures
+    assert "idle, and" in failed.why and failed.cause is not None and failed.cause.code == "engine.silent"
+    assert world.machine.started == 2
+
+
+def dies_of_it(ask: Ask) -> Reply:
+    return Refusal(500, "EngineDeadError")
 
 
 def test_a_request_that_was_refused_long_ago_is_no_cause_of_silence() -> None:

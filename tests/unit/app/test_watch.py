@@ -1,7 +1,7 @@
 """An engine that answers /health and computes nothing is told from one that is busy, and from one that is idle."""
 
-from fakes.client import FakeClient
-from holddown.app.watch import PROBE_EVERY_S, Watch, load_of
+from fakes.client import FakeClient, well
+from holddown.app.watch import PROBE_AGAIN_S, PROBE_EVERY_S, Watch, load_of
 from holddown.facts.answers import Refusal
 
 RUNNING, TOKENS = "vllm:num_requests_running", "vllm:generation_tokens_total"
@@ -64,6 +64,25 @@ def test_nothing_is_asked_of_one_that_does_not_tell_whether_it_is_idle() -> None
 def test_a_refusal_is_what_is_missing() -> None:
     """With the endpoint's own word."""
     assert "does not answer one token" in watch(FakeClient(says=lambda _: Refusal(500, "EngineDeadError"))).probe(0)
+
+
+def test_a_token_that_did_not_come_is_missed_until_one_comes() -> None:
+    """/health goes on answering, and so do the counters of one that is idle; it is asked again sooner."""
+    client = FakeClient(measured={RUNNING: 0, TOKENS: 100}, says=lambda _: Refusal(500, "EngineDeadError"))
+    engine = watch(client)
+    engine.look(0)
+    engine.probe(300)
+    assert "does not answer one token" in engine.look(310)
+    assert not engine.due(350) and engine.due(300 + PROBE_AGAIN_S)
+    client.says = well
+    assert engine.probe(360) == engine.look(370) == ""
+
+    client.says = lambda _: Refusal(500, "EngineDeadError")
+    engine.probe(700)
+    client.measured = {RUNNING: 1, TOKENS: 101}
+    assert [engine.look(at) for at in (710, 720)] == ["", "1 requests run, and not a token more"]
+    client.measured = {RUNNING: 0, TOKENS: 102}
+    assert engine.look(730) == ""
 
 
 def test_saturated_is_another_word_than_stuck() -> None:
