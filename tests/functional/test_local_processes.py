@@ -17,6 +17,7 @@ from holddown.edges.hosts.local import LocalHost
 from holddown.edges.hosts.processes import boot_id
 from holddown.edges.process.local import LocalProcesses
 from holddown.launch.environment import REDACTED
+from holddown.launch.events import Exit
 from holddown.launch.lifecycle import ProcessRef
 from holddown.launch.ownership import ShmSegment
 from holddown.launch.spec import LaunchSpec, SecretEnv
@@ -153,3 +154,15 @@ def test_an_engines_environment_is_its_own_but_for_what_it_compiled(
     assert (variables["HOLDDOWN_TEST_HIDDEN"], variables["VLLM_TEST_THEN"]) == ("secret", "then")
     assert "VLLM_TEST_SINCE" not in variables
     assert "VIRTUAL_ENV" not in variables and "PYTHONPATH" not in variables
+
+
+def test_an_engine_whose_first_thread_ends_first_has_an_exit_status(tmp_path: Path) -> None:
+    """Until its last thread has ended it is a zombie that cannot be waited for: it has not ended without a status."""
+    code = (
+        "import ctypes, os, threading, time\n"
+        "threading.Thread(target=lambda: (time.sleep(0.5), os._exit(3))).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    processes = LocalProcesses()
+    engine = processes.start_engine(birth(tmp_path, spec(sys.executable, "-c", code)))
+    assert until(lambda: processes.exit_of(engine), "it ends") == Exit(3)

@@ -162,12 +162,16 @@ class LocalProcesses:
         return tuple(found)
 
     def exit_of(self, engine: ProcessRef) -> Exit | None:
-        alive = _alive(engine)
+        seen = _stat(engine.pid)
         self._keep_pumping()
         self._reap()  # after the look: a child that ended in between has left its status, not nothing
         if engine.pid in self._statuses:
             return Exit(self._statuses[engine.pid])
-        return None if alive else Exit(None)
+        there = seen is not None and seen.started_at == engine.started_at
+        # a child of ours whose first thread has ended is a zombie that cannot be waited for until its last one has
+        if seen is not None and there and (seen.state != "Z" or seen.parent == os.getpid()):
+            return None
+        return Exit(None)
 
     def _reap(self) -> None:
         while True:
