@@ -146,6 +146,7 @@ def test_a_switch_to_what_cannot_run_stops_nothing(
     assert place.store.latest("other") is None
 
 
+@pytest.mark.timeout(900)  # six starts
 def test_a_switch_and_back(place: Place, released: Deployment, demo_model: Path, mla_checkpoint: Path) -> None:
     """The demo model in two configurations on one port: the second takes the first one's place; a third, whose KV cache
     is too small, does not, and the second serves again; nor does one whose answers are no language."""
