@@ -37,6 +37,7 @@ class FakeMachine:
     log_disk_free_bytes: int = 1 << 40
     disk_fails: bool = False
     working: bool = True
+    grows_bytes: int = 0
     alive: dict[int, ProcessFacts] = field(default_factory=dict)
     signalled: list[tuple[str, int]] = field(default_factory=list)
     removed: list[tuple[frozenset[ShmSegment], str]] = field(default_factory=list)
@@ -105,7 +106,7 @@ class FakeMachine:
 
     def activity(self, members: Sequence[ProcessFacts]) -> Activity:
         self.ticks += self.working
-        return Activity(0, 0, self.ticks)
+        return Activity(self.ticks * self.grows_bytes, 0, self.ticks)
 
     def keep_stacks(self, members: Sequence[ProcessFacts], executable: str, path: str, head: str) -> Fact[str]:
         self.dumped.append(head)

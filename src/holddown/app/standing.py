@@ -6,15 +6,18 @@ from pathlib import PurePath
 
 from holddown import ports
 from holddown.base.evidence import Fact, Known
+from holddown.base.units import MIB
 from holddown.explain.supervision import activity_text
 from holddown.facts.machine import ProcessFacts
 from holddown.launch.lifecycle import Patience
+from holddown.launch.ownership import Activity
 from holddown.launch.phases import Phase
 from holddown.remember.estimate import usual_seconds
 from holddown.remember.record import Birth, Deployment
 
 _SAMPLE_S = 1.0
 _FAR_OVER = 5.0
+_ALLOCATES_BYTES, _READS_BYTES = 8 * MIB, MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,9 @@ def standing(
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A phase that takes far longer than ever before, without a word in the log. hopeless: for so long that it is to be
-    ended, whatever else it does: a collective that waits for a peer for ever keeps its CPU and its GPU busy."""
+    """A phase that takes far longer than ever before, without a word in the log, and nothing read or allocated.
+    hopeless: for so long that it is to be ended, although its CPU is busy: a collective that waits for a peer for ever
+    keeps it so, and a compiler, which does too, reads and allocates."""
 
     phase: Phase
     spent_s: float
@@ -56,18 +60,24 @@ class Pace:
 
     def __init__(self, birth: Birth, past: Callable[[], tuple[Deployment, ...]], now: float) -> None:
         self._birth, self._past = birth, past
-        self._phase, self._entered_at, self._line_at = Phase.PROCESS, now, now
+        self._phase, self._entered_at, self._moved_at = Phase.PROCESS, now, now
         self._usual: dict[Phase, Fact[float]] = {}
 
-    def line(self, now: float) -> None:
-        self._line_at = now
+    def speaks(self, now: float) -> None:
+        self._moved_at = now
+
+    def looks(self, before: Activity, after: Activity, now: float) -> None:
+        """before, after: two seconds apart. Threads that only watch allocate and read a little, too."""
+        allocates = abs(after.rss_bytes - before.rss_bytes) > _ALLOCATES_BYTES
+        if allocates or after.read_bytes - before.read_bytes > _READS_BYTES:
+            self._moved_at = now
 
     def enters(self, phase: Phase, now: float) -> None:
         if phase is not self._phase:
             self._phase, self._entered_at = phase, now
 
     def overdue(self, now: float, patience: Patience) -> Overdue | None:
-        quiet_s, spent_s = now - self._line_at, now - self._entered_at
+        quiet_s, spent_s = now - self._moved_at, now - self._entered_at
         if quiet_s <= patience.quiet_s:
             return None
         if self._phase not in self._usual:

@@ -271,7 +271,7 @@ class _Supervisor:
             if seen is not None and self._is_of_the_start(seen):
                 self._enter(seen)
         if lines:
-            self._start.pace.line(self._doors.clock.monotonic())
+            self._start.pace.speaks(self._doors.clock.monotonic())
             self._take(events.Moved())
         return bool(lines)
 
@@ -333,6 +333,7 @@ class _Supervisor:
             return
         self._take(events.Moved())
         if self._life.state is State.STARTING:
+            self._start.pace.looks(before or activity, activity, self._doors.clock.monotonic())
             self.chronicle.add(record.Growing(activity.rss_bytes, activity.read_bytes))
             self._watch_pace()
 

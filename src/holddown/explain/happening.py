@@ -31,9 +31,10 @@ def phase_text(entered: record.PhaseEntered) -> str:
 
 
 def overdue_text(phase: Phase, spent_s: float, usual_s: float, quiet_s: float) -> str:
-    """`loading weights has taken 12 min 0 s, and at most 40.0 s in earlier starts; ...`."""
+    """`loading weights: for 12 min 0 s now, and at most 40.0 s in earlier starts; ...`."""
     spent, usual, quiet = map(duration_text, (spent_s, usual_s, quiet_s))
-    return f"{_PHASES[phase]}: for {spent} now, and at most {usual} in earlier starts; no line in its log for {quiet}"
+    still = f"no line in its log, nothing read and nothing allocated for {quiet}"
+    return f"{_PHASES[phase]}: for {spent} now, and at most {usual} in earlier starts; {still}"
 
 
 def verdict_text(verdict: Verdict) -> str:
