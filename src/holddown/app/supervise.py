@@ -222,7 +222,7 @@ class _Supervisor:
         before = self._life
         now = self._doors.clock.monotonic()
         self._life, effects = lifecycle.step(self._life, event, now, self._patience)
-        changed = (self._life.state, self._life.why) != (before.state, before.why)
+        changed = (self._life.state, self._life.why, self._life.asked) != (before.state, before.why, before.asked)
         if changed:
             self._change_state()
             if self._life.within(State.READY):

@@ -303,7 +303,8 @@ def _between_starts(life: Life, event: EngineStarted | StartHindered, now: float
 
 def _stop(life: Life, why: str, now: float, *, asked: bool = False) -> Step:
     if life.state is State.STOPPING:
-        return life, ()
+        # whoever asks while what failed is cleaned up does not want it back
+        return (replace(life, asked=True) if asked and life.comes_back else life), ()
     if life.state is State.WAITING:  # nothing of it runs
         return replace(_to(life, State.STOPPED, now, why), asked=asked), ()
     return replace(_to(life, State.STOPPING, now, why), asked=asked), (Effect.TERMINATE,)

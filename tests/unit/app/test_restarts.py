@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.client import well
-from fakes.machine import ENGINE, SUPERVISOR, ref
+from fakes.machine import ENGINE, SUPERVISOR, WORKER, FakeMachine, ref
 from holddown.base.errors import CheckpointError, HolddownError, LaunchError, UsageError
 from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Ask, Refusal, Reply
@@ -126,6 +126,19 @@ def test_a_stop_while_it_waits_is_obeyed_at_once() -> None:
     status = world.live()
     assert (status.state, status.stop_asked) == (State.STOPPED, True)
     assert world.machine.started == 1 and world.clock.elapsed < 305
+
+
+def test_a_stop_while_its_workers_are_ended_is_obeyed() -> None:
+    """`down` right after the failure: it is on record at once, and nothing is started again."""
+    world = returning(machine=FakeMachine(stubborn=frozenset({WORKER})))
+    world.at(300.0, lambda: world.machine.ends(ENGINE, -9))
+    asked: list[Status] = []
+    world.at(310.0, world.signals.ask)
+    world.at(311.0, lambda: asked.append(world.recorded))
+    status = world.live()
+    assert asked[0].state is State.STOPPING and asked[0].stop_asked
+    assert status.state is State.STOPPED and world.machine.started == 1
+    assert status.cause is not None and "killed by signal 9" in status.why
 
 
 def test_what_others_have_taken_is_told_and_waited_for() -> None:

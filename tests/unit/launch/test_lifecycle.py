@@ -277,6 +277,13 @@ def test_a_stop_while_it_waits_is_the_end_at_once() -> None:
     assert (after.state, after.asked, effects) == (S.STOPPED, True, ())
 
 
+def test_a_stop_while_a_failure_is_cleaned_up_keeps_it_from_coming_back() -> None:
+    """The reason that it failed for stays. Of one that would not come back, a failure is a failure."""
+    after, effects = step(served(S.STOPPING), STOP, NOW, PATIENCE)
+    assert effects == () and step(after, GONE, NOW, PATIENCE)[0].state is S.STOPPED
+    assert step(step(life(S.STOPPING), STOP, NOW, PATIENCE)[0], GONE, NOW, PATIENCE)[0].state is S.FAILED
+
+
 @pytest.mark.parametrize("event", [OK, SILENT, Moved(), PASSED, MEASURED, CRASH, GONE])
 def test_an_engine_that_is_gone_says_nothing_any_more(event: Event) -> None:
     """While it waits for the next."""
