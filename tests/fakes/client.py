@@ -70,6 +70,8 @@ class FakeClient:
     measured: dict[str, float] = field(default_factory=dict)
     asked: list[Ask] = field(default_factory=list)
     streamed: list[Ask] = field(default_factory=list)
+    posts: Callable[[bytes], int] = lambda content: 400
+    posted: list[tuple[str, bytes]] = field(default_factory=list)
 
     def healthy(self) -> bool:
         return self.alive()
@@ -85,8 +87,19 @@ class FakeClient:
         self.streamed.append(ask)
         return (self.streams or self.says)(ask)
 
+    def abandon(self, ask: Ask, deltas: int) -> Refusal | None:
+        reply = self.stream(ask)
+        return reply if isinstance(reply, Refusal) else None
+
+    def post(self, path: str, content: bytes) -> Refusal:
+        self.posted.append((path, content))
+        return Refusal(self.posts(content), "as the test says")
+
     def served(self) -> Served | Refusal:
         return Served(("m",), Unknown("a fake"), Unknown("a fake"), Unknown("a fake"))
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         return self.counts
+
+    def token_ids(self, ask: Ask) -> tuple[int, ...]:
+        return tuple(range(self.counts or 0))

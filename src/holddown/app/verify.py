@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from holddown.app.play import play
 from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Ask, Refusal, Reply
 from holddown.ports import Client
@@ -20,27 +21,35 @@ from holddown.verify.expect import (
     UsageCounts,
     WrongModel,
 )
+from holddown.verify.script import Scripted
 from holddown.verify.verdict import Outcome, Verdict
 
 
 def verify(
-    client: Client, checks: Sequence[Check], skip: frozenset[str], say: Callable[[Verdict], None]
+    client: Client,
+    checks: Sequence[Check | Scripted],
+    skip: frozenset[str],
+    say: Callable[[Verdict], None],
+    sleep: Callable[[float], None] | None = None,
 ) -> tuple[Verdict, ...]:
     """One verdict per check, each said as soon as it is known.
 
     When the first token does not come, or the engine dies on the way, the rest is not run: those verdicts are SKIPPED
-    with "not run", and are not said. skip: names of checks that the user does not want.
+    with "not run", and are not said. skip: names of checks that the user does not want. sleep: for scripts that wait.
     """
     asked = _Asked(client)
     verdicts: list[Verdict] = []
     for position, check in enumerate(checks):
         if check.name in skip:
             verdict = _skipped(check)
+        elif isinstance(check, Scripted):
+            verdict = play(check.script(), client, sleep or _never)
         else:
             verdict = _run(check, asked)
         verdicts.append(verdict)
         say(verdict)
-        if verdict.outcome is Outcome.FAILED and (isinstance(check, FirstToken) or asked.engine_is_gone()):
+        gone = asked.engine_is_gone() if not isinstance(check, Scripted) else not client.healthy()
+        if verdict.outcome is Outcome.FAILED and (isinstance(check, FirstToken) or gone):
             why = f"not run: {check.name} failed" + ("" if client.healthy() else " and the engine answers no more")
             verdicts += [Verdict(rest.name, Outcome.SKIPPED, why) for rest in checks[position + 1 :]]
             break
@@ -108,7 +117,11 @@ def _run(check: Check, asked: _Asked) -> Verdict:
             assert_never(check)
 
 
-def _skipped(check: Check) -> Verdict:
+def _never(seconds: float) -> None:
+    raise ValueError(f"a script waits {seconds} s, and was given no way to")
+
+
+def _skipped(check: Check | Scripted) -> Verdict:
     note = Finding(
         code=f"{check.name}.skipped",
         severity=Severity.NOTE,

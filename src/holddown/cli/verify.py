@@ -1,0 +1,51 @@
+"""`holddown verify`."""
+
+from typing import Any
+
+import click
+
+from holddown import wiring
+from holddown.app.verify_target import Wanted, verify_target
+from holddown.cli.output import answer, json_option, progress
+from holddown.cli.target import asked, target_options
+from holddown.explain.happening import verdict_text
+from holddown.explain.verify_text import run_text
+from holddown.verify.suite import NAMES
+from holddown.verify.verdict import Outcome, Verdict
+
+_NAME = click.Choice(NAMES)
+
+
+@click.command(short_help="Whether a server is right: a suite of checks, whoever started it.")
+@click.argument("target", metavar="TARGET")
+@click.option("--check", type=_NAME, metavar="NAME", multiple=True, help="Only this check.")
+@click.option("--skip-check", type=_NAME, metavar="NAME", multiple=True, help="Not this check.")
+@click.option("--quick", is_flag=True, help="Only checks that take seconds on a small machine.")
+@click.option("--intrusive", is_flag=True, help="Checks that load or abuse a server, on one that is not ours, too.")
+@target_options
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, target: str, model: str, api_key_file: str | None, **words: Any) -> None:
+    """Whether a server is right. TARGET is a deployment's name, or the URL of any OpenAI-compatible server.
+
+    \b
+    holddown verify demo
+    holddown verify http://10.0.0.7:8000 --quick
+    holddown verify demo --check tool-call --check tool-stream
+
+    Which checks fit is told by the model and by the engine; a model too small for one makes it `inconclusive`, which is
+    not `passed`. Exit code 1 when a check fails.
+    """
+    server = asked(target, model, api_key_file)
+    wanted = Wanted(
+        frozenset(words["check"]), frozenset(words["skip_check"]), quick=words["quick"], intrusive=words["intrusive"]
+    )
+    run = verify_target(server, wanted, wiring.verify_doors(), _say)
+    answer(run, run_text(run), as_json=words["as_json"])
+    if run.cut:
+        ctx.exit(130)
+    ctx.exit(1 if any(verdict.outcome is Outcome.FAILED for verdict in run.verdicts) else 0)
+
+
+def _say(verdict: Verdict) -> None:
+    progress(verdict_text(verdict))
