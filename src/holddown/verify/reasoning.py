@@ -4,23 +4,24 @@ import re
 from dataclasses import replace
 
 from holddown.base.evidence import known_or
-from holddown.facts.answers import Answer, Refusal, Usage
+from holddown.facts.answers import Answer, Refusal, Reply, Usage
 from holddown.verify.claims import Claims
 from holddown.verify.script import Script, ask
+from holddown.verify.verdict import Verdict
 from holddown.verify.verdicts import (
     PARSER,
-    SERVER,
     failed,
     inconclusive,
     not_applicable,
     passed,
-    refusal_text,
     reply_text,
     shown,
 )
 
 _QUESTION = "Which is larger, 9.8 or 9.11? Answer in one sentence."
 _TOKENS = 2000
+_TO_SEE = 512
+"""Where only asking can tell whether it thinks."""
 _BUDGET = 24
 _MARKS = re.compile(r"</?think(?:ing)?>|\[/?THINK\]|<\|channel\|>|<\|?/?thought")
 """How families of models set their thinking off.
@@ -31,12 +32,31 @@ _READ_PARSER = "compare the model card's --reasoning-parser with the one that ru
 
 
 def reasoning(claims: Claims) -> Script:
-    """What it thinks stands in `reasoning`, what it answers in `content`, and neither is the other's."""
+    """What it thinks stands in `reasoning`, what it answers in `content`; thinking that max_tokens cuts is not given out
+    as the answer."""
     if claims.reasoning is False or not claims.chat:
         return not_applicable("reasoning", "no reasoning parser runs here")
-    reply = yield from ask(claims.asks(_QUESTION, _TOKENS))
+    question = claims.asks(_QUESTION, _TOKENS if claims.reasoning else _TO_SEE)
+    reply = yield from ask(question)
     if isinstance(reply, Refusal):
-        return inconclusive("reasoning", refusal_text(reply), _QUESTION)
+        return inconclusive("reasoning", reply_text(reply), _QUESTION)
+    wrong = _mixed(reply)
+    if wrong:
+        return wrong
+    if not reply.reasoning:
+        if not claims.reasoning:
+            return not_applicable("reasoning", "it gives no reasoning")
+        return inconclusive("reasoning", f"it did not think this time: {reply_text(reply)}", _QUESTION)
+    cut = yield from ask(replace(question, max_tokens=_BUDGET))
+    wrong = _over_budget(cut)
+    if wrong:
+        return wrong
+    if not reply.text.strip():
+        return inconclusive("reasoning", f"it thought through all {question.max_tokens} tokens", _QUESTION)
+    return passed("reasoning", f"reasoning {shown(reply.reasoning)}, content {shown(reply.text)}", _QUESTION)
+
+
+def _mixed(reply: Answer) -> Verdict | None:
     mark = _MARKS.search(reply.text)
     if mark:
         return failed(
@@ -48,13 +68,7 @@ def reasoning(claims: Claims) -> Script:
             asked=_QUESTION,
             cause=PARSER,
         )
-    if not reply.reasoning:
-        if not claims.reasoning:
-            return not_applicable("reasoning", "it gives no reasoning")
-        return inconclusive("reasoning", f"it did not think this time: {reply_text(reply)}", _QUESTION)
-    if not reply.text.strip():
-        if reply.finish_reason == "length":
-            return inconclusive("reasoning", f"it thought through all {_TOKENS} tokens", _QUESTION)
+    if reply.reasoning and not reply.text.strip() and reply.finish_reason == "stop":
         return failed(
             "reasoning",
             code="reasoning.no-content",
@@ -64,36 +78,23 @@ def reasoning(claims: Claims) -> Script:
             asked=_QUESTION,
             cause=PARSER,
         )
-    return passed("reasoning", f"reasoning {shown(reply.reasoning)}, content {shown(reply.text)}", _QUESTION)
+    return None
 
 
-def reasoning_budget(claims: Claims) -> Script:
-    """max_tokens bounds thinking and answer together; thinking that was cut is not given out as the answer."""
-    if claims.reasoning is False or not claims.chat:
-        return not_applicable("reasoning-budget", "no reasoning parser runs here")
-    question = claims.asks(_QUESTION, _BUDGET)
-    reply = yield from ask(question)
-    asked = f"{_QUESTION} within {_BUDGET} tokens"
-    if isinstance(reply, Refusal):
-        return inconclusive("reasoning-budget", refusal_text(reply), asked)
-    if not reply.reasoning:
-        if not claims.reasoning:
-            return not_applicable("reasoning-budget", "it gives no reasoning")
-        again = yield from ask(replace(question, max_tokens=_TOKENS))
-        if not (isinstance(again, Answer) and again.reasoning and reply.text):
-            return inconclusive("reasoning-budget", f"it did not think this time: {reply_text(reply)}", asked)
-        fault = f"cut in its thinking, it gives that as content: {shown(reply.text)}"
-    else:
-        used = known_or(reply.usage, Usage(0, 0)).completion_tokens
+def _over_budget(cut: Reply) -> Verdict | None:
+    if isinstance(cut, Answer) and cut.reasoning:
+        used = known_or(cut.usage, Usage(0, 0)).completion_tokens
         fault = f"{used} tokens were used" if used > _BUDGET else ""
+    else:
+        fault = f"cut in its thinking it gives {reply_text(cut)}"
     if not fault:
-        return passed("reasoning-budget", f"cut after {_BUDGET} tokens, all of it reasoning", asked)
+        return None
     return failed(
-        "reasoning-budget",
-        code="reasoning-budget.broken",
-        what="a budget of tokens that ends while the model thinks is not kept cleanly",
+        "reasoning",
+        code="reasoning.budget",
+        what=f"a budget of {_BUDGET} tokens that ends while the model thinks is not kept cleanly",
         seen=fault,
         do=_READ_PARSER,
-        asked=asked,
-        cause=PARSER if not reply.reasoning else SERVER,
+        asked=_QUESTION,
+        cause=PARSER,
     )

@@ -32,7 +32,6 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("tool-stream", tools.tool_stream, quick=False),
     Entry("tool-result", tools.tool_result, quick=False),
     Entry("reasoning", reasoning.reasoning, quick=False),
-    Entry("reasoning-budget", reasoning.reasoning_budget),
     Entry("images", images.images),
     Entry("prefix-cache", long_context.prefix_cache),
     Entry("over-long", long_context.over_long),
