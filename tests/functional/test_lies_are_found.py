@@ -20,6 +20,7 @@ from holddown.app.target import Doors as TargetDoors
 from holddown.app.target import target
 from holddown.app.verify_target import Doors, Wanted, verify_target
 from holddown.edges.client.http import HttpClient
+from holddown.verify import quality
 from holddown.verify.suite import NAMES
 from holddown.verify.verdict import Outcome, Verdict
 
@@ -119,9 +120,9 @@ def of(given: dict[str, Verdict], outcome: Outcome) -> set[str]:
 def test_an_honest_server_passes_all_that_it_claims(url: str) -> None:
     """Nothing fails, nothing is left unclear; a model that does not think is not asked to."""
     given = verdicts(url, "honest")
-    assert tuple(given) == NAMES
+    assert (*given, quality.NAME) == NAMES
     assert of(given, Outcome.NOT_APPLICABLE) == _OF_REASONING
-    assert of(given, Outcome.PASSED) == set(NAMES) - _OF_REASONING
+    assert of(given, Outcome.PASSED) == set(NAMES) - _OF_REASONING - {quality.NAME}
 
 
 def test_a_model_that_thinks_passes_these_too(url: str) -> None:

@@ -1,8 +1,8 @@
 """Plays a check's script against a server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from holddown.ports import Client
 from holddown.verify.script import (
@@ -13,11 +13,10 @@ from holddown.verify.script import (
     Paused,
     Posted,
     Question,
-    Script,
     Streamed,
+    Tokenized,
     Whole,
 )
-from holddown.verify.verdict import Verdict
 
 One = TypeVar("One")
 Given = TypeVar("Given")
@@ -25,15 +24,15 @@ Given = TypeVar("Given")
 _POSTED_AT_ONCE = 4
 
 
-def play(script: Script, client: Client, sleep: Callable[[float], None]) -> Verdict:
-    """Asks what it asks, and gives its verdict."""
+def play(script: Generator[Question, Any, Given], client: Client, sleep: Callable[[float], None]) -> Given:
+    """Asks what it asks, and gives what it returns."""
     try:
         question = next(script)
         while True:
             question = script.send(_answered(question, client, sleep))
     except StopIteration as end:
-        verdict: Verdict = end.value
-        return verdict
+        returned: Given = end.value
+        return returned
 
 
 def _answered(question: Question, client: Client, sleep: Callable[[float], None]) -> object:
@@ -48,6 +47,8 @@ def _answered(question: Question, client: Client, sleep: Callable[[float], None]
             return _at_once(lambda content: client.post(path, content), contents, _POSTED_AT_ONCE)
         case Counted(ask):
             return client.prompt_tokens(ask)
+        case Tokenized(ask):
+            return client.token_ids(ask)
         case Gauged(metrics):
             return client.gauges(*metrics)
         case Healthy():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Answer, Refusal
 from holddown.tables.load import engine_table
 from holddown.verify import judge
@@ -31,6 +32,9 @@ _WAIT_S, _WAITS = 0.25, 40
 _QUESTION = "Tell me something about the sea."
 _TOKENS = 16
 _SHOWN = 3
+_BODY_CHARACTERS = 200
+_ERROR_SHARE = 0.05
+"""Measured: of these 200, vLLM 0.32.0 answers one with a 500, and is well afterwards."""
 
 
 def cancellation(claims: Claims) -> Script:
@@ -102,18 +106,21 @@ def malformed(claims: Claims) -> Script:
             cause=SERVER,
         )
     broken = [reply for reply in given if _is_broken(reply)]
+    errors = f"{len(broken)} of {MALFORMED} malformed requests are errors of the server's own, not refusals"
     statuses = ", ".join(f"{_times(given, status)} with {status}" for status in sorted({each.status for each in given}))
-    if broken:
+    if len(broken) > MALFORMED * _ERROR_SHARE:
         return failed(
             "malformed",
             code="malformed.error",
-            what=f"{len(broken)} of {MALFORMED} malformed requests are errors of the server's own, not refusals",
+            what=errors,
             seen=f"{_broken(given, bodies)}; {statuses}",
             do="clients that retry on 5xx will repeat them; report it to the engine with one of these",
             asked=asked,
             cause=SERVER,
         )
-    return passed("malformed", f"{statuses}; then it answers as before", asked)
+    seen = f"{statuses}; then it answers as before"
+    note = Finding("malformed.error", Severity.NOTE, "malformed", errors, _broken(given, bodies))
+    return passed("malformed", seen, asked, (note,) if broken else ())
 
 
 def malformed_bodies(model: str, *, chat: bool, seed: int = 0) -> tuple[bytes, ...]:
@@ -167,7 +174,9 @@ def _is_broken(reply: Refusal) -> bool:
 
 def _broken(given: tuple[Refusal, ...], bodies: tuple[bytes, ...]) -> str:
     rows = [(body, reply) for body, reply in zip(bodies, given, strict=True) if _is_broken(reply)]
-    shown_rows = [f"{shown(body.decode(errors='replace'))} -> {refusal_text(reply)}" for body, reply in rows[:_SHOWN]]
+    shown_rows = [
+        f"{body[:_BODY_CHARACTERS].decode(errors='replace')} -> {refusal_text(reply)}" for body, reply in rows[:_SHOWN]
+    ]
     return "; ".join(shown_rows)
 
 

@@ -36,7 +36,7 @@ _LINES = (
     "In the evening the lamps along the bridge were lit.",
     "The baker counted forty loaves and went to bed.",
 )
-_CACHE_LINES = 60
+_CACHE_LINES = 24
 _HIT_SHARE = 0.5
 _FASTER = 0.6
 _HITS = {"vllm": "vllm:prefix_cache_hits_total", "sglang": "sglang:cached_tokens_total"}
@@ -118,10 +118,10 @@ def prefix_cache(claims: Claims) -> Script:
     if not claims.prefix_cache:
         return not_applicable("prefix-cache", "the prefix cache is turned off")
     metric = _HITS.get(claims.engine, "")
-    before = (yield from gauge(metric))[0] if metric else None
     lines = min(_CACHE_LINES, int(known_or(claims.context, 4096) / 40))
     question = claims.asks("A note of the day:\n" + haystack(lines) + "\nSum it up.", 4)
     first = yield from stream(question)
+    before = (yield from gauge(metric))[0] if metric else None
     again = yield from stream(question)
     after = (yield from gauge(metric))[0] if metric else None
     asked = f"a prompt of {lines} lines, twice"

@@ -32,7 +32,7 @@ _READ_PARSER = "compare the model card's --reasoning-parser with the one that ru
 
 
 def reasoning(claims: Claims) -> Script:
-    """What it thinks stands in `reasoning`, what it answers in `content`; thinking that max_tokens cuts is not given out
+    """What it thinks stands in `reasoning`, what it answers in `content`; thinking that is cut short is not given out
     as the answer."""
     if claims.reasoning is False or not claims.chat:
         return not_applicable("reasoning", "no reasoning parser runs here")

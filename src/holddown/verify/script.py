@@ -55,6 +55,13 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokenized:
+    """-> the prompt's tokens; none where the server does not tell them."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
 class Gauged:
     """-> the values of these metrics now."""
 
@@ -71,7 +78,7 @@ class Paused:
     seconds: float
 
 
-Question = Whole | Streamed | Abandoned | Posted | Counted | Gauged | Healthy | Paused
+Question = Whole | Streamed | Abandoned | Posted | Counted | Tokenized | Gauged | Healthy | Paused
 Script: TypeAlias = Generator[Question, Any, Verdict]
 
 
@@ -111,6 +118,11 @@ def post(path: str, contents: tuple[bytes, ...]) -> Generator[Question, Any, tup
 def count(one: Ask) -> Generator[Question, Any, int | None]:
     tokens: int | None = yield Counted(one)
     return tokens
+
+
+def token_ids(one: Ask) -> Generator[Question, Any, tuple[int, ...]]:
+    ids: tuple[int, ...] = yield Tokenized(one)
+    return ids
 
 
 def gauge(*metrics: str) -> Generator[Question, Any, tuple[float | None, ...]]:

@@ -1,10 +1,11 @@
-"""The whole suite of `verify`, chosen by what a server claims. The checks of `up`, in `expect`, come first."""
+"""The whole suite of `verify`, chosen by what a server claims. The checks of `up`, in `expect`, come first; the
+comparison of `quality` is made beside it, since it needs a reference."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
-from holddown.verify import abuse, degeneration, images, long_context, reasoning, sampling, structured, tools
+from holddown.verify import abuse, degeneration, images, long_context, quality, reasoning, sampling, structured, tools
 from holddown.verify.claims import Claims
 from holddown.verify.expect import CHECK_NAMES, Check, quick_checks
 from holddown.verify.script import Script, Scripted
@@ -42,7 +43,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("malformed", abuse.malformed, quick=False, loads=True),
 )
 
-NAMES: tuple[str, ...] = (*CHECK_NAMES, *(entry.name for entry in ENTRIES))
+NAMES: tuple[str, ...] = (*CHECK_NAMES, *(entry.name for entry in ENTRIES), quality.NAME)
 """What `--check` takes, in the order in which they run."""
 
 
