@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from holddown.base.evidence import Unknown, from_probe
-from holddown.facts.answers import Answer, Ask, Refusal, Reply, TokenLogprob, Usage
+from holddown.facts.answers import Answer, Ask, Refusal, Reply, TokenLogprob, ToolCall, Usage
 from holddown.facts.served import Served
 
 Says = Callable[[Ask], Reply]
@@ -25,6 +25,8 @@ def answer(
     usage: tuple[int, int] | None = None,
     sent_at: float = 0.0,
     arrivals: tuple[float, ...] = (),
+    reasoning: str = "",
+    calls: tuple[ToolCall, ...] = (),
 ) -> Answer:
     """A whole answer whose counts agree with its tokens, unless they are given."""
     given = tokens(text) if logprobs is None else logprobs
@@ -37,6 +39,8 @@ def answer(
         ended_at=arrivals[-1] if arrivals else sent_at + 1.0,
         logprobs=given,
         arrivals=arrivals,
+        reasoning=reasoning,
+        tool_calls=calls,
     )
 
 

@@ -79,7 +79,15 @@ def reference_of(target: Target, doors: Doors) -> Reference:
             seen=read.message,
             do="the quality guard needs echo with logprobs, or /tokenize and logprobs, on /v1/completions",
         )
-    return Reference(target.subject, doors.clock.now(), read)
+    return Reference(target.subject, doors.clock.now(), read, _settings(target))
+
+
+def _settings(target: Target) -> tuple[tuple[str, str], ...]:
+    """None of a server that is not ours."""
+    if target.deployment is None:
+        return ()
+    birth = target.deployment.birth
+    return quality.telling((*((one.name, one.value) for one in birth.plan.settings), ("engine", birth.engine.ref)))
 
 
 def claims_of(target: Target) -> Claims:

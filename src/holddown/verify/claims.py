@@ -70,7 +70,8 @@ class Claims:
 
 
 def of_deployment(model: ModelFacts, plan: Plan, served: Served) -> Claims:
-    """tools: a parser makes calls of what the model writes; where an engine needs none, only asking can tell."""
+    """tools: a parser makes calls of what the model writes. llama.cpp needs none, but drops tools in silence where the
+    chat template has no place for them. Source: https://github.com/ggml-org/llama.cpp/issues/27129"""
     vision = any(group.component is Component.VISION for group in model.weights)
     llamacpp = plan.engine_kind == "llamacpp"
     tools, reasoning = plan.setting("tool-call-parser"), plan.setting("reasoning-parser")
@@ -80,7 +81,7 @@ def of_deployment(model: ModelFacts, plan: Plan, served: Served) -> Claims:
         engine=plan.engine_kind,
         ours=True,
         chat=isinstance(model.chat_template, Known),
-        tools=None if llamacpp else tools is not None,
+        tools="tools" in known_or(model.chat_template, "") if llamacpp else tools is not None,
         reasoning=None if llamacpp else reasoning is not None,
         images=vision if not llamacpp else None,
         prefix_cache=(cache is None or cache.value != "false") and plan.setting("disable-radix-cache") is None,

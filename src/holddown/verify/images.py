@@ -29,8 +29,6 @@ def picture(colour: bytes) -> str:
 
 def images(claims: Claims) -> Script:
     """A red, a blue and a green picture are told apart."""
-    if claims.images is False or not claims.chat:
-        return not_applicable("images", "the model takes no pictures")
     replies = yield from ask_all(
         tuple(
             Ask(claims.model, _TOKENS, messages=(Message("user", _QUESTION, image=picture(colour)),))

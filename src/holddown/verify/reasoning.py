@@ -34,8 +34,6 @@ _READ_PARSER = "compare the model card's --reasoning-parser with the one that ru
 def reasoning(claims: Claims) -> Script:
     """What it thinks stands in `reasoning`, what it answers in `content`; thinking that is cut short is not given out
     as the answer."""
-    if claims.reasoning is False or not claims.chat:
-        return not_applicable("reasoning", "no reasoning parser runs here")
     question = claims.asks(_QUESTION, _TOKENS if claims.reasoning else _TO_SEE)
     reply = yield from ask(question)
     if isinstance(reply, Refusal):

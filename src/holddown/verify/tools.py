@@ -82,41 +82,9 @@ def tool_call(claims: Claims) -> Script:
     if refused:
         return refused
     answers = [reply for reply in replies if isinstance(reply, Answer)]
-    for answer in answers:
-        if text := leak(answer):
-            return claims.unless_small(
-                failed(
-                    "tool-call",
-                    code="tool-call.as-text",
-                    what="a tool call came as text, so that no client sees that it is one",
-                    seen=text,
-                    do=_READ_PARSER,
-                    asked=asked,
-                    cause=PARSER,
-                )
-            )
-        if wrong := next(filter(None, map(call_fault, answer.tool_calls)), ""):
-            return claims.unless_small(
-                failed(
-                    "tool-call",
-                    code="tool-call.arguments",
-                    what="the arguments of a tool call do not fit its schema",
-                    seen=wrong,
-                    do=_READ_PARSER,
-                    asked=asked,
-                    cause=PARSER,
-                )
-            )
-        if answer.tool_calls and answer.finish_reason != "tool_calls":
-            return failed(
-                "tool-call",
-                code="tool-call.finish-reason",
-                what="an answer with tool calls does not say that it ended for them, so that agents go past it",
-                seen=reply_text(answer),
-                do=_READ_PARSER,
-                asked=asked,
-                cause=PARSER,
-            )
+    wrong = next((verdict for answer in answers if (verdict := _wrong_call(answer, asked))), None)
+    if wrong:
+        return claims.unless_small(wrong)
     called = [answer for answer in answers if answer.tool_calls]
     if called:
         return passed("tool-call", f"{len(called)} of {len(answers)} called: {reply_text(called[0])}", asked)
@@ -131,6 +99,40 @@ def tool_call(claims: Claims) -> Script:
             cause=TEMPLATE,
         )
     )
+
+
+def _wrong_call(answer: Answer, asked: str) -> Verdict | None:
+    if text := leak(answer):
+        return failed(
+            "tool-call",
+            code="tool-call.as-text",
+            what="a tool call came as text, so that no client sees that it is one",
+            seen=text,
+            do=_READ_PARSER,
+            asked=asked,
+            cause=PARSER,
+        )
+    if wrong := next(filter(None, map(call_fault, answer.tool_calls)), ""):
+        return failed(
+            "tool-call",
+            code="tool-call.arguments",
+            what="the arguments of a tool call do not fit its schema",
+            seen=wrong,
+            do=_READ_PARSER,
+            asked=asked,
+            cause=PARSER,
+        )
+    if answer.tool_calls and answer.finish_reason != "tool_calls":
+        return failed(
+            "tool-call",
+            code="tool-call.finish-reason",
+            what="an answer with tool calls does not say that it ended for them, so that agents go past it",
+            seen=reply_text(answer),
+            do=_READ_PARSER,
+            asked=asked,
+            cause=PARSER,
+        )
+    return None
 
 
 def tool_choice(claims: Claims) -> Script:
@@ -293,8 +295,6 @@ def _weather(claims: Claims, city: str) -> Ask:
 
 def _refused(check: str, claims: Claims, replies: Sequence[Reply], asked: str) -> Verdict | None:
     """Where it takes no tools: a fault only of a server that was started to."""
-    if claims.tools is False or not claims.chat:
-        return not_applicable(check, "no tool parser runs here" if claims.chat else "the model has no chat template")
     refusal = next((reply for reply in replies if isinstance(reply, Refusal)), None)
     if refusal is None:
         return None
