@@ -1,5 +1,6 @@
 """The whole suite of `verify` against the fake engine: each lie fails the check that is there for it, and no other."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.store import FakeStore
-from functional.conftest import write_checkpoint
+from functional.conftest import HolddownCommand, write_checkpoint
 from functional.deployed import free_port
 from holddown.app.target import Doors as TargetDoors
 from holddown.app.target import target
@@ -49,6 +50,7 @@ LIES = {
     "500-on-malformed": "malformed",
 }
 DEADLY = "dies-at-malformed"
+MOVED = "thinks-otherwise"
 _OF_REASONING = {"reasoning"}
 
 
@@ -92,7 +94,7 @@ def url() -> Iterator[str]:
     """One server for all that it outlives."""
     with (
         tempfile.TemporaryDirectory(prefix="hd", dir="/tmp") as folder,
-        serving(Path(folder), "honest", "thinks", *LIES) as url,
+        serving(Path(folder), "honest", "thinks", MOVED, *LIES) as url,
     ):
         yield url
 
@@ -145,3 +147,40 @@ def test_a_server_that_dies_of_a_malformed_request() -> None:
     with tempfile.TemporaryDirectory(prefix="hd", dir="/tmp") as folder, serving(Path(folder), DEADLY) as url:
         given = verdicts(url, DEADLY, Wanted(frozenset({"malformed"}), intrusive=True))
     assert given["malformed"].findings[0].code == "malformed.died"
+
+
+def test_the_command_says_what_failed_and_keeps_it(url: str, holddown: HolddownCommand) -> None:
+    """Exit 1 with what was asked, seen and to be done; the verdicts come as they are given; the run has an id."""
+    done = holddown("verify", url, "--model", "schema-ignored", "--check", "json-schema", "--check", "n")
+    assert done.returncode == 1
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["FAILED  json-schema", "ok      n"]
+    assert "FAILED json-schema: the answer does not fit" in done.stdout
+    assert all(f"  {word}" in done.stdout for word in ("asked:", "seen:", "cause:", "do:", "record"))
+    whole = json.loads(holddown("verify", url, "--model", "honest", "--check", "n", "--json").stdout)
+    assert [verdict["outcome"] for verdict in whole["verdicts"]] == ["passed"]
+
+
+def test_a_model_that_moved_is_found_by_its_reference(url: str, holddown: HolddownCommand, tmp_path: Path) -> None:
+    """Kept in a file; against it the same passes and another fails. A URL does as well, and a run's id."""
+    kept = str(tmp_path / "good.json")
+    words = ("verify", url, "--check", "quality", "--model")
+    saved = holddown(*words, "honest", "--save-reference", kept)
+    assert saved.returncode == 0, saved.stderr
+    run = saved.stdout.split()[-1]
+    for good in (kept, run):
+        assert holddown(*words, "honest", "--against", good).returncode == 0
+    moved = holddown(*words, MOVED, "--against", kept)
+    assert moved.returncode == 1 and "FAILED quality" in moved.stdout and "became" in moved.stdout
+
+
+def test_words_that_cannot_be_followed(url: str, holddown: HolddownCommand, tmp_path: Path) -> None:
+    """A comparison with nothing, with what is not there, and with a file that is none."""
+    (tmp_path / "none.json").write_text('{"subject": 7}')
+    for words in (
+        ("--check", "quality"),
+        ("--against", "nobody"),
+        ("--against", str(tmp_path / "none.json")),
+        ("--check", "no-such-check"),
+    ):
+        done = holddown("verify", url, "--model", "honest", *words)
+        assert done.returncode == 2 and ("error[usage.against]" in done.stderr or "Error" in done.stderr), done.stderr

@@ -19,6 +19,9 @@ def _lines(run: VerifyRun) -> Iterator[str]:
     yield f"{run.subject.name}: {_summary(run)}"
     for verdict in failed:
         yield from _failure(verdict)
+    for verdict in run.verdicts:
+        if verdict.outcome is Outcome.PASSED:
+            yield from (f"  note      {verdict.check}: {note.what}; {note.seen}" for note in verdict.findings)
     if passed:
         yield f"  passed    {', '.join(passed)}"
     for verdict in run.verdicts:

@@ -76,6 +76,7 @@ def of_deployment(model: ModelFacts, plan: Plan, served: Served) -> Claims:
     llamacpp = plan.engine_kind == "llamacpp"
     tools, reasoning = plan.setting("tool-call-parser"), plan.setting("reasoning-parser")
     cache = plan.setting("enable-prefix-caching")
+    off = (plan.setting("no-enable-prefix-caching"), plan.setting("disable-radix-cache"))
     return Claims(
         model=plan.served_model_name,
         engine=plan.engine_kind,
@@ -84,7 +85,7 @@ def of_deployment(model: ModelFacts, plan: Plan, served: Served) -> Claims:
         tools="tools" in known_or(model.chat_template, "") if llamacpp else tools is not None,
         reasoning=None if llamacpp else reasoning is not None,
         images=vision if not llamacpp else None,
-        prefix_cache=(cache is None or cache.value != "false") and plan.setting("disable-radix-cache") is None,
+        prefix_cache=(cache is None or cache.value != "false") and off == (None, None),
         context=derived(plan.context, "its plan") if plan.context else served.max_model_len,
         parameters=model.parameters,
         vocab_size=model.vocab_size,

@@ -172,8 +172,8 @@ def _step_by_step(model: str, text: str) -> Generator[Question, Any, Passage | R
 def divergence(reference: Position, other: Position) -> float:
     """The least Kullback-Leibler divergence, in nats, that two lists of best candidates allow.
 
-    Candidates that both name are compared one by one. One that only the reference names had in the other at most what
-    its last candidate has, and all of these together at most what is left. The rest is one lump.
+    Candidates that both name are compared one by one. One that only the reference names has in the other at most what
+    its last candidate has, and all of these together at most what it gave to none that it names. The rest is one lump.
     """
     p, q = _probabilities(reference), _probabilities(other)
     if not p or not q:
@@ -185,8 +185,9 @@ def divergence(reference: Position, other: Position) -> float:
     left = max(1 - sum(q[token] for token in shared), 2 * _TINY)
     total = sum(p[token] * math.log(p[token] / q[token]) for token in shared)
     if missing > _TINY:
-        had = min(len(p.keys() - q.keys()) * min(q.values()), left * missing / (missing + rest))
-        had = min(max(had, _TINY), left - _TINY)
+        most = min(len(p.keys() - q.keys()) * min(q.values()), 1 - sum(q.values()))
+        # where the bound leaves it free, the divergence is least when both lumps are off by the same factor
+        had = max(min(most, left * missing / (missing + rest)), _TINY)
         total += missing * math.log(missing / had)
         left -= had
     total += rest * math.log(rest / left)

@@ -33,6 +33,7 @@ LIES = (
     "cancel-holds",
     "500-on-malformed",
     "dies-at-malformed",
+    "thinks-otherwise",
 )
 THINKING = ("thinks", "reasoning-in-content", "thinking-given-out")
 _CITY = re.compile(r"\b(?!What|Use|Call)([A-Z][a-z]+)\b")

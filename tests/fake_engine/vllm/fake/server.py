@@ -363,8 +363,10 @@ def whole(generation: Generation, said: list[words.Word]) -> dict[str, Any]:
     text = "".join(word.text for word in said)
     if job.echo:
         text = job.prompt + text
-        asked = words.tokenize(job.prompt)
-        said = [words.score(token, answer=generation.service.cues.answer) for token in asked] + said
+        asked, cue = words.tokenize(job.prompt), generation.service.cues.answer
+        # of a damaged model every other token is what random weights make of it
+        answers = ["gibberish" if job.lie == "thinks-otherwise" and number % 2 else cue for number in range(len(asked))]
+        said = [words.score(token, answer=how) for token, how in zip(asked, answers, strict=True)] + said
     reasoning = job.said.reasoning
     choice = _choice(job, text.removeprefix(reasoning), said, generation.finish, part=False)
     if reasoning:
