@@ -73,13 +73,16 @@ PASSAGES = (
 )
 
 
+Candidates = tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """What was thought of one place of a passage. token: the passage's own, empty where the server does not say it.
     top: (candidate, log-probability), the passage's own among them where it was given."""
 
     token: str
-    top: tuple[tuple[str, float], ...]
+    top: Candidates
 
 
 Passage = tuple[Position, ...]
@@ -143,12 +146,17 @@ def _echoed(reply: Reply) -> Passage:
     own = reply.logprobs[: len(reply.logprobs) - reply.usage.value.completion_tokens]
     if len(own) < reply.usage.value.prompt_tokens - 1:
         return ()
-    return tuple(Position(each.token, _with_own(each)) for each in own)
+    return tuple(Position(each.token, _rounded(_with_own(each))) for each in own)
 
 
-def _with_own(token: TokenLogprob) -> tuple[tuple[str, float], ...]:
+def _with_own(token: TokenLogprob) -> Candidates:
     named = token.token in dict(token.top)
     return token.top if named else (*token.top, (token.token, token.logprob))
+
+
+def _rounded(candidates: Candidates) -> Candidates:
+    """A ten-thousandth of a nat is a hundredth of the limit, and half of the file."""
+    return tuple((token, round(value, 4)) for token, value in candidates)
 
 
 def _step_by_step(model: str, text: str) -> Generator[Question, Any, Passage | Refusal]:
@@ -162,7 +170,7 @@ def _step_by_step(model: str, text: str) -> Generator[Question, Any, Passage | R
             return reply
         if not reply.logprobs:
             return Refusal(0, "the server gives no log-probabilities")
-        positions.append(Position("", reply.logprobs[0].top))
+        positions.append(Position("", _rounded(reply.logprobs[0].top)))
     return tuple(positions)
 
 
