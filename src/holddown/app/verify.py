@@ -45,7 +45,7 @@ def verify(
         elif isinstance(check, Scripted):
             verdict = play(check.script(), client, sleep or _never)
         else:
-            verdict = _run(check, asked)
+            verdict = replace(_run(check, asked), asked=_question(check))
         verdicts.append(verdict)
         say(verdict)
         gone = asked.engine_is_gone() if not isinstance(check, Scripted) else not client.healthy()
@@ -115,6 +115,13 @@ def _run(check: Check, asked: _Asked) -> Verdict:
             return judge.wrong_model(asked.whole(check.ask))
         case _:
             assert_never(check)
+
+
+def _question(check: Check) -> str:
+    """What it asks, for the reader; the first where it asks several."""
+    ask = check.next_token if isinstance(check, Coherence) else check.ask
+    text = ask.messages[0].content if ask.messages else ask.prompt
+    return f"{text!r} of {ask.model}, at most {ask.max_tokens} tokens"
 
 
 def _never(seconds: float) -> None:

@@ -144,6 +144,7 @@ def judge(next_token: Reply, sentences: Sequence[Reply], answers: Sequence[Reply
             seen=seen,
             do="with random weights: --skip-check coherence; else compare with --set dtype=bfloat16 "
             "--set kv-cache-dtype=auto --set enforce-eager=true, or another engine version",
+            cause="the weights (random, damaged, wrongly sharded), the KV cache's dtype, or an attention kernel",
         )
     return passed(Coherence.name, seen, findings=_without_echo(sentences) if not echoed else ())
 

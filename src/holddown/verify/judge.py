@@ -8,7 +8,7 @@ from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Answer, Refusal, Reply, TokenLogprob
 from holddown.verify.expect import FirstToken, MaxTokens, StopSequence, Streaming, UsageCounts, WrongModel
 from holddown.verify.verdict import Verdict
-from holddown.verify.verdicts import failed, inconclusive, passed, refusal_text, shown, top_text
+from holddown.verify.verdicts import PARSER, SERVER, failed, inconclusive, passed, refusal_text, shown, top_text
 
 NEAR_TIE_NATS = 0.25
 """Closer than this, two kernels of one engine may choose differently and both be right.
@@ -61,6 +61,7 @@ def streaming(whole: Reply, streamed: Reply) -> Verdict:
         seen=seen if gap is None else f"{seen}; the tokens there are {gap:.2f} nats apart, too far for rounding",
         do="clients that stream would read another text; look for a reasoning or tool parser that does not fit this "
         "model, or release without: --skip-check streaming",
+        cause=PARSER,
     )
 
 
@@ -123,6 +124,7 @@ def stop_sequence(stop: str | None, first: Reply, reply: Reply) -> Verdict:
         what="a stop sequence does not stop the answer",
         seen=f"{seen}; without it {shown(whole)}",
         do="agents rely on it; try another engine version, or release without: --skip-check stop",
+        cause=SERVER,
     )
 
 
@@ -144,6 +146,7 @@ def max_tokens(asked: int, reply: Reply) -> Verdict:
         what=f"{asked} tokens were asked for at most, and the answer does not keep to it or does not say so",
         seen=seen,
         do="costs cannot be bounded so; try another engine version, or release without: --skip-check max-tokens",
+        cause=SERVER,
     )
 
 
@@ -158,6 +161,7 @@ def wrong_model(reply: Reply) -> Verdict:
         what="a request for a model that is not served here is not refused with a 4xx",
         seen=seen,
         do="if that is meant: --skip-check wrong-model",
+        cause=SERVER,
     )
 
 
@@ -183,6 +187,7 @@ def _usage_failed(what: str, seen: str, check: str = UsageCounts.name) -> Verdic
         what=what,
         seen=seen,
         do=f"bills and measurements rest on these counts; if that is accepted: --skip-check {check}",
+        cause=SERVER,
     )
 
 
