@@ -254,12 +254,12 @@ def key_of(birth: Birth) -> str:
     return keys[0] if keys else ""
 
 
-def verify_doors() -> VerifyDoors:
+def verify_doors(begins: ports.Progress) -> VerifyDoors:
     import secrets
 
     from holddown.app.verify_target import Doors as VerifyDoors
 
-    return VerifyDoors(store(), clock(), lambda: secrets.token_hex(4))
+    return VerifyDoors(store(), clock(), lambda: secrets.token_hex(4), begins)
 
 
 def supervisor_doors(birth: Birth, records: ports.Store, notify: ports.Notify | None = None) -> SupervisorDoors:

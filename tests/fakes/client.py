@@ -100,6 +100,8 @@ class FakeClient:
         return Refusal(self.posts(content), "as the test says")
 
     def served(self) -> Served | Refusal:
+        if not self.alive():
+            return Refusal(0, "connection refused")
         return Served(("m",), Unknown("a fake"), Unknown("a fake"), Unknown("a fake"))
 
     def prompt_tokens(self, ask: Ask) -> int | None:

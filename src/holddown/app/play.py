@@ -9,7 +9,6 @@ from holddown.verify.script import (
     Abandoned,
     Counted,
     Gauged,
-    Healthy,
     Paused,
     Posted,
     Question,
@@ -51,8 +50,6 @@ def _answered(question: Question, client: Client, sleep: Callable[[float], None]
             return client.token_ids(ask)
         case Gauged(metrics):
             return client.gauges(*metrics)
-        case Healthy():
-            return client.healthy()
         case Paused(seconds):
             sleep(seconds)
             return None

@@ -31,11 +31,13 @@ def verify(
     skip: frozenset[str],
     say: Callable[[Verdict], None],
     sleep: Callable[[float], None] | None = None,
+    begins: Callable[[str], None] = lambda name: None,
 ) -> tuple[Verdict, ...]:
     """One verdict per check, each said as soon as it is known.
 
     When the first token does not come, or the engine dies on the way, the rest is not run: those verdicts are SKIPPED
     with "not run", and are not said. skip: names of checks that the user does not want. sleep: for scripts that wait.
+    begins: hears the name of a check that takes its time.
     """
     asked = _Asked(client)
     verdicts: list[Verdict] = []
@@ -43,14 +45,16 @@ def verify(
         if check.name in skip:
             verdict = _skipped(check)
         elif isinstance(check, Scripted):
+            if check.slow:
+                begins(check.name)
             verdict = play(check.script(), client, sleep or _never)
         else:
             verdict = replace(_run(check, asked), asked=_question(check))
         verdicts.append(verdict)
         say(verdict)
-        gone = asked.engine_is_gone() if not isinstance(check, Scripted) else not client.healthy()
+        gone = _gone(client) if isinstance(check, Scripted) else asked.engine_is_gone()
         if verdict.outcome is Outcome.FAILED and (isinstance(check, FirstToken) or gone):
-            why = f"not run: {check.name} failed" + ("" if client.healthy() else " and the engine answers no more")
+            why = f"not run: {check.name} failed" + (" and the engine answers no more" if _gone(client) else "")
             verdicts += [Verdict(rest.name, Outcome.SKIPPED, why) for rest in checks[position + 1 :]]
             break
     return tuple(verdicts)
@@ -83,7 +87,12 @@ class _Asked:
         """A failure of the engine's own was seen, and it is not healthy any more."""
         replies = (*self._wholes.values(), *self._streams.values())
         broke = any(isinstance(reply, Refusal) and (not reply.status or reply.status >= 500) for reply in replies)
-        return broke and not self.client.healthy()
+        return broke and _gone(self.client)
+
+
+def _gone(client: Client) -> bool:
+    """Not every server that is well has a /health."""
+    return not client.healthy() and isinstance(client.served(), Refusal)
 
 
 def _run(check: Check, asked: _Asked) -> Verdict:

@@ -33,11 +33,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """new_id: of a run."""
+    """new_id: of a run. begins: hears the name of a check that takes its time."""
 
     store: ports.Store
     clock: ports.Clock
     new_id: Callable[[], str]
+    begins: ports.Progress = lambda name: None
 
 
 def verify_target(target: Target, wanted: Wanted, doors: Doors, say: Callable[[Verdict], None]) -> VerifyRun:
@@ -51,7 +52,7 @@ def verify_target(target: Target, wanted: Wanted, doors: Doors, say: Callable[[V
 
     checks = suite(claims_of(target), wanted.only, quick=wanted.quick, intrusive=wanted.intrusive)
     try:
-        run = replace(run, verdicts=verify(target.client, checks, wanted.skip, heard, doors.clock.sleep))
+        run = replace(run, verdicts=verify(target.client, checks, wanted.skip, heard, doors.clock.sleep, doors.begins))
         if (wanted.against or wanted.keep) and _worth(run.verdicts):
             run = _compared(run, target, wanted, doors, say)
     except KeyboardInterrupt:
@@ -69,9 +70,9 @@ def kept_reference(word: str, store: ports.Store) -> Reference | None:
     return next((reference for reference in kept if reference is not None), None)
 
 
-def reference_of(target: Target, doors: Doors) -> Reference:
+def reference_of(target: Target, clock: ports.Clock) -> Reference:
     """What it thinks now. Raises: FactError where it does not tell."""
-    read = play(quality.passages(target.subject.model), target.client, doors.clock.sleep)
+    read = play(quality.passages(target.subject.model), target.client, clock.sleep)
     if isinstance(read, Refusal):
         raise FactError(
             f"{target.subject.name} cannot be compared: it gives no log-probabilities of a text",
@@ -79,7 +80,7 @@ def reference_of(target: Target, doors: Doors) -> Reference:
             seen=read.message,
             do="the quality guard needs echo with logprobs, or /tokenize and logprobs, on /v1/completions",
         )
-    return Reference(target.subject, doors.clock.now(), read, _settings(target))
+    return Reference(target.subject, clock.now(), read, _settings(target))
 
 
 def _settings(target: Target) -> tuple[tuple[str, str], ...]:
@@ -108,8 +109,9 @@ def _worth(verdicts: tuple[Verdict, ...]) -> bool:
 def _compared(
     run: VerifyRun, target: Target, wanted: Wanted, doors: Doors, say: Callable[[Verdict], None]
 ) -> VerifyRun:
+    doors.begins(quality.NAME)
     try:
-        own = reference_of(target, doors)
+        own = reference_of(target, doors.clock)
     except FactError as error:
         verdict = inconclusive(quality.NAME, f"{error.what}: {error.seen}")
         say(verdict)

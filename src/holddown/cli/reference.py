@@ -22,11 +22,11 @@ def reference(word: str, api_key_file: str | None) -> Reference:
         return _now(word, api_key_file)
     if Path(word).is_file():
         return read(word)
-    doors = wiring.verify_doors()
-    there = doors.store.latest(word)
+    store = wiring.store()
+    there = store.latest(word)
     if there is not None and not there.status.state.over:
         return _now(word, None)
-    kept = kept_reference(word, doors.store)
+    kept = kept_reference(word, store)
     if kept is None:
         raise UsageError(
             f"there is nothing to compare with by the name of {word}",
@@ -57,4 +57,4 @@ def write(kept: Reference, path: str) -> None:
 def _now(word: str, api_key_file: str | None) -> Reference:
     progress(f"asking {word} what it thinks of the passages")
     target = asked(word, "", api_key_file)
-    return reference_of(target, wiring.verify_doors())
+    return reference_of(target, wiring.clock())

@@ -57,7 +57,7 @@ def command(ctx: click.Context, /, target: str, model: str, api_key_file: str | 
         against=reference(words["against"], api_key_file) if words["against"] else None,
         keep=bool(save),
     )
-    run = verify_target(server, wanted, wiring.verify_doors(), _say)
+    run = verify_target(server, wanted, wiring.verify_doors(_begins), _say)
     if save and run.reference is not None:
         write(run.reference, save)
     shown = replace(run, reference=None)
@@ -66,6 +66,10 @@ def command(ctx: click.Context, /, target: str, model: str, api_key_file: str | 
         ctx.exit(130)
     not_kept = bool(save) and run.reference is None
     ctx.exit(1 if not_kept or any(verdict.outcome is Outcome.FAILED for verdict in run.verdicts) else 0)
+
+
+def _begins(check: str) -> None:
+    progress(f"asking  {check} ...")
 
 
 def _say(verdict: Verdict) -> None:

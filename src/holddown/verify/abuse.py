@@ -11,7 +11,7 @@ from holddown.facts.answers import Answer, Refusal
 from holddown.tables.load import engine_table
 from holddown.verify import judge
 from holddown.verify.claims import Claims
-from holddown.verify.script import Script, abandon, ask, gauge, healthy, pause, post
+from holddown.verify.script import Script, abandon, ask, gauge, pause, post
 from holddown.verify.verdicts import (
     SCHEDULER,
     SERVER,
@@ -82,13 +82,12 @@ def malformed(claims: Claims) -> Script:
     path = "/v1/chat/completions" if claims.chat else "/v1/completions"
     bodies = malformed_bodies(claims.model, chat=claims.chat)
     given = yield from post(path, bodies)
-    alive = yield from healthy()
     after = yield from ask(question)
-    if not alive or isinstance(after, Refusal):
+    if isinstance(after, Refusal):
         return failed(
             "malformed",
             code="malformed.died",
-            what="malformed requests ended the server, or it answers no more",
+            what="after malformed requests the server answers no more",
             seen=f"{_broken(given, bodies) or 'all were refused'}; then {reply_text(after)}",
             do="let nobody reach it whom you do not trust; see holddown logs NAME; another engine version",
             asked=asked,

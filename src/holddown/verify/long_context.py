@@ -6,7 +6,7 @@ from typing import Any
 from holddown.base.evidence import Unknown, known_or
 from holddown.facts.answers import Answer, Ask, Refusal, Reply, Usage
 from holddown.verify.claims import Claims
-from holddown.verify.script import Question, Script, ask, ask_all, count, gauge, healthy, stream
+from holddown.verify.script import Question, Script, ask, ask_all, count, gauge, stream
 from holddown.verify.verdicts import (
     SERVER,
     failed,
@@ -96,9 +96,10 @@ def over_long(claims: Claims) -> Script:
     asked = f"{tokens or int(lines * per_line)} tokens, where {context} is the limit"
     reply = yield from ask(question)
     if isinstance(reply, Refusal) and 400 <= reply.status < 500:
-        if (yield from healthy()):
+        after = yield from ask(claims.asks("Hello.", 1))
+        if isinstance(after, Answer):
             return passed("over-long", f"refused with {reply.status}: {shown(reply.message)}", asked)
-        reply = Refusal(reply.status, f"{reply.message}; and it is healthy no more")
+        reply = Refusal(reply.status, f"{reply.message}; and then not even a short question is answered")
     cut = isinstance(reply, Answer)
     return failed(
         "over-long",

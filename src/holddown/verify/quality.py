@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from holddown.base.evidence import Known
+from holddown.base.evidence import Known, Unknown
 from holddown.facts.answers import Ask, Refusal, Reply, TokenLogprob
 from holddown.facts.served import Subject
 from holddown.verify.judge import NEAR_TIE_NATS
@@ -202,10 +202,10 @@ def divergence(reference: Position, other: Position) -> float:
     return min(max(total, 0.0), _LOST_NATS)
 
 
-def difference(reference: Sequence[Passage], other: Sequence[Passage]) -> Difference | str:
+def difference(reference: Sequence[Passage], other: Sequence[Passage]) -> Difference | Unknown:
     """Why they cannot be compared, where they cannot."""
     if len(reference) != len(other):
-        return f"{len(reference)} passages here, {len(other)} there: a reference of another release of holddown"
+        return Unknown(f"{len(reference)} passages there, {len(other)} here: it is of another release of holddown")
     values: list[float] = []
     agreed: list[bool] = []
     places: list[tuple[float, str]] = []
@@ -213,7 +213,7 @@ def difference(reference: Sequence[Passage], other: Sequence[Passage]) -> Differ
         if len(one) != len(two) or any(
             a.token != b.token for a, b in zip(one, two, strict=True) if a.token and b.token
         ):
-            return f"passage {number + 1} has other tokens here than there: {len(one)} and {len(two)}"
+            return Unknown(f"passage {number + 1} has other tokens here than there: {len(two)} and {len(one)}")
         for at, (a, b) in enumerate(zip(one, two, strict=True)):
             value = divergence(a, b)
             values.append(value)
@@ -275,8 +275,8 @@ def judge(reference: Reference, own: Reference) -> Verdict:
     """PASSED or FAILED only where the bounds leave no doubt."""
     asked = f"{len(PASSAGES)} fixed passages, beside {reference.subject.name}{_of_another(reference, own)}"
     found = difference(reference.passages, own.passages)
-    if isinstance(found, str):
-        return inconclusive(NAME, f"not comparable: {found}", asked)
+    if isinstance(found, Unknown):
+        return inconclusive(NAME, f"not comparable: {found.why}", asked)
     far, same = found.divergence, found.agreement
     seen = (
         f"KL divergence {far.value:.4f} nats ({far.low:.4f} to {far.high:.4f}; limit {DIVERGENCE_LIMIT}), "

@@ -69,25 +69,21 @@ class Gauged:
 
 
 @dataclass(frozen=True, slots=True)
-class Healthy:
-    """-> whether it is."""
-
-
-@dataclass(frozen=True, slots=True)
 class Paused:
     seconds: float
 
 
-Question = Whole | Streamed | Abandoned | Posted | Counted | Tokenized | Gauged | Healthy | Paused
+Question = Whole | Streamed | Abandoned | Posted | Counted | Tokenized | Gauged | Paused
 Script: TypeAlias = Generator[Question, Any, Verdict]
 
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """One check. script: begins it anew."""
+    """One check. script: begins it anew. slow: it takes more than seconds on a small machine."""
 
     name: str
     script: Callable[[], Script]
+    slow: bool = False
 
 
 def ask(one: Ask) -> Generator[Question, Any, Reply]:
@@ -128,11 +124,6 @@ def token_ids(one: Ask) -> Generator[Question, Any, tuple[int, ...]]:
 def gauge(*metrics: str) -> Generator[Question, Any, tuple[float | None, ...]]:
     values: tuple[float | None, ...] = yield Gauged(metrics)
     return values
-
-
-def healthy() -> Generator[Question, Any, bool]:
-    is_so: bool = yield Healthy()
-    return is_so
 
 
 def pause(seconds: float) -> Generator[Question, Any, None]:

@@ -62,7 +62,8 @@ def suite(claims: Claims, only: Collection[str], *, quick: bool, intrusive: bool
     only where the user says so."""
     first = quick_checks(claims.model, claims.vocab_size, chat=claims.chat, any_model=claims.any_model)
     entries = (entry for entry in ENTRIES if entry.quick or not quick or entry.name in only)
-    every = (*first, *(Scripted(entry.name, _script(entry, claims, intrusive=intrusive)) for entry in entries))
+    scripts = (Scripted(each.name, _script(each, claims, intrusive=intrusive), not each.quick) for each in entries)
+    every = (*first, *scripts)
     return tuple(check for check in every if not only or check.name in only)
 
 

@@ -77,7 +77,11 @@ def test_a_reference_is_kept_where_one_is_wanted_and_compared_where_one_is_given
     at = doors()
     kept, _ = run(FakeClient(echoing), replace(QUICK, keep=True), at)
     assert kept.reference is not None and kept_reference("aaaa0001", at.store) == kept.reference
-    again, said = run(FakeClient(echoing), replace(QUICK, against=kept.reference), doors())
+    began: list[str] = []
+    again, said = run(
+        FakeClient(echoing), replace(QUICK, against=kept.reference), replace(doors(), begins=began.append)
+    )
+    assert began == ["quality"]
     assert said[-1] == "quality" and again.verdicts[-1].outcome is Outcome.PASSED
 
 

@@ -100,15 +100,15 @@ def test_a_few_errors_are_a_note() -> None:
 
 
 def test_a_server_that_is_dead_afterwards() -> None:
-    """By its health, or by its silence."""
-    alive = [True]
+    """The same question, which it answered before, is refused."""
+    dead: list[bytes] = []
 
     def dies(body: bytes) -> int:
-        alive[0] = False
+        dead.append(body)
         return 0
 
-    verdict = played(malformed(ABLE), FakeClient(posts=dies, alive=lambda: alive[0]))
-    assert verdict.findings[0].code == "malformed.died"
+    client = FakeClient(lambda ask: Refusal(0, "connection refused") if dead else answer("well"), posts=dies)
+    assert played(malformed(ABLE), client).findings[0].code == "malformed.died"
 
 
 def test_a_server_that_answers_otherwise_afterwards() -> None:

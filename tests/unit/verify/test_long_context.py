@@ -87,7 +87,8 @@ def test_an_unknown_context_is_not_asked(check: object) -> None:
 )
 def test_too_long_is_refused_and_nothing_else(reply: Reply, alive: bool, code: str) -> None:
     """Cleanly, and it lives on."""
-    client = FakeClient(lambda ask: reply, alive=lambda: alive, counts=400)
+    after = answer("Hello!") if alive else Refusal(0, "connection refused")
+    client = FakeClient(lambda ask: reply if len(text_of(ask)) > 99 else after, counts=400)
     verdict = played(over_long(ABLE), client)
     assert (verdict.findings[0].code if verdict.findings else "") == code
     assert text_of(client.asked[0]).count("\n") * 10 > 4096
