@@ -184,3 +184,18 @@ def test_words_that_cannot_be_followed(url: str, holddown: HolddownCommand, tmp_
     ):
         done = holddown("verify", url, "--model", "honest", *words)
         assert done.returncode == 2 and ("error[usage.against]" in done.stderr or "Error" in done.stderr), done.stderr
+
+
+def test_a_deployment_of_ours_is_asked_what_its_record_claims(
+    holddown: HolddownCommand, fake_engine_added: str, tiny_checkpoint: Path
+) -> None:
+    """By its name: started without a tool parser it claims no tools; what loads a server is asked of it."""
+    port, quick = str(free_port()), {"FAKE_TOKEN_SECONDS": "0"}
+    up = holddown("up", str(tiny_checkpoint), "--name", "m", "--port", port, env=quick)
+    assert up.returncode == 0, up.stderr
+    done = holddown("verify", "m", "--check", "tool-call", "--check", "cancellation", "--json")
+    verdicts = {verdict["check"]: verdict["outcome"] for verdict in json.loads(done.stdout)["verdicts"]}
+    assert (done.returncode, verdicts) == (0, {"tool-call": "not applicable", "cancellation": "passed"})
+    assert holddown("down", "m").returncode == 0
+    gone = holddown("verify", "m")
+    assert gone.returncode == 2 and "error[target.not-up]" in gone.stderr
