@@ -40,7 +40,7 @@ _CACHE_LINES = 24
 _HIT_SHARE = 0.5
 _FASTER = 0.6
 _HITS = {"vllm": "vllm:prefix_cache_hits_total", "sglang": "sglang:cached_tokens_total"}
-"""Source: vLLM 0.32.0 v1/metrics/loggers.py, SGLang 0.5.16 srt/metrics/collector.py. llama.cpp tells it in `usage`."""
+"""Source: vLLM 0.32.0 v1/metrics/loggers.py, SGLang docs/references/production_metrics; llama.cpp has it in `usage`."""
 
 
 def haystack(lines: int, needle: str = "", depth: float = 0.0) -> str:

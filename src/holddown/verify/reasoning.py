@@ -23,10 +23,10 @@ _TOKENS = 2000
 _TO_SEE = 512
 """Where only asking can tell whether it thinks."""
 _BUDGET = 24
-_MARKS = re.compile(r"</?think(?:ing)?>|\[/?THINK\]|<\|channel\|>|<\|?/?thought")
+_MARKS = re.compile(r"</?think(?:ing)?\b|\[/?THINK\]|<\|?channel\|?>")
 """How families of models set their thinking off.
 
-Source: vLLM 0.32.0 reasoning/: deepseek_r1, qwen3, mistral, gptoss, kimi_k2, minimax_m2.
+Source: what vLLM 0.32.0 reasoning/ reads: deepseek_r1, qwen3, minimax_m2, mistral, gptoss, gemma4, ...
 """
 _READ_PARSER = "compare the model card's --reasoning-parser with the one that runs"
 

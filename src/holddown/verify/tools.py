@@ -34,12 +34,12 @@ _CITIES = (
 )  # fmt: skip
 _TEMPERATURE = "31"
 _LEAK = re.compile(
-    r"<\|?tool[_▁]call|<｜tool▁call|\[TOOL_CALLS\]|<function=|<\|python_tag\|>|<minimax:tool_call|"
-    r"\{\s*\"(?:name|function)\"\s*:\s*\"get_(?:weather|time)\""
+    r"get_(?:weather|time)\s*[({<\[]|get_(?:weather|time)\"\s*[,:]\s*[{\"]|[=.>\[]get_(?:weather|time)|"
+    r"<[|｜]?tools?[_▁]|\[TOOL_CALLS\]|<\|python_tag\|>"
 )
-"""How families of models write a call, which a parser should have taken out of the text.
+"""A tool's name as a call has it and prose does not, and what families of models write before one.
 
-Source: vLLM 0.32.0 tool_parsers/: hermes, deepseekv3, mistral, llama, qwen3coder, minimax_m2, kimi_k2.
+Source: the forms that vLLM 0.32.0 tool_parsers/ reads: hermes, deepseekv3, mistral, llama, pythonic, kimi_k2, ...
 """
 _READ_PARSER = "compare the model card's --tool-call-parser with the one that runs"
 

@@ -23,7 +23,9 @@ def test_both_apart_and_the_budget_kept() -> None:
     assert played(reasoning(ABLE), thinking()).outcome is Outcome.PASSED
 
 
-@pytest.mark.parametrize("text", ["<think>Compare</think> 9.8", "Compare.</think>\n9.8", "[THINK]Compare[/THINK]9.8"])
+@pytest.mark.parametrize(
+    "text", ["<think>Compare</think> 9.8", "Compare.</think>\n9.8", "[THINK]Compare[/THINK]9.8", "<|channel|>analysis"]
+)
 def test_marks_of_thinking_in_the_answer(text: str) -> None:
     """Whole or one half of them; also of a server that says nothing of reasoning."""
     for claims in (ABLE, STRANGER):

@@ -72,6 +72,10 @@ def test_refused_tools_are_a_fault_only_where_they_were_claimed(check: Check) ->
         "<|tool_calls_section_begin|>functions.get_weather:0",
         "<｜tool▁calls▁begin｜>get_weather",
         'I will look: {"name": "get_weather", "parameters": {"city": "Paris"}}',
+        '[get_weather(city="Paris", unit="celsius")]',
+        "<|python_tag|>get_weather.call(city='Paris')",
+        '<|tools_prefix|>[{"get_weather": {"city": "Paris"}}]<|tools_suffix|>',
+        "functions.get_weather:0<|tool_call_argument_begin|>{}",
     ],
 )
 def test_a_call_that_comes_as_text_is_a_leak(text: str) -> None:
@@ -79,6 +83,15 @@ def test_a_call_that_comes_as_text_is_a_leak(text: str) -> None:
     verdict = played(tools.tool_call(ABLE), FakeClient(lambda ask: answer(text, finish_reason="stop")))
     assert verdict.outcome is Outcome.FAILED and verdict.findings[0].code == "tool-call.as-text"
     assert "parser" in verdict.cause
+
+
+@pytest.mark.parametrize(
+    "text", ["I could use get_weather for that.", 'The tool "get_weather" would tell.', "It is <b>sunny</b> (I think)."]
+)
+def test_talk_of_a_tool_is_no_leak(text: str) -> None:
+    """A model that says what it would do calls nothing."""
+    verdict = played(tools.tool_call(ABLE), FakeClient(lambda ask: answer(text, finish_reason="stop")))
+    assert verdict.findings[0].code == "tool-call.none"
 
 
 @pytest.mark.parametrize(
