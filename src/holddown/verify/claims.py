@@ -15,7 +15,7 @@ from holddown.verify.verdicts import excused
 SMALL_PARAMETERS = 2_000_000_000
 """Below it a model that calls no tool, finds no needle or goes round in circles shows nothing about the server.
 
-Measured: SmolLM2-135M calls no tool on a sound one, and repeats itself at temperature 0. Where the border lies is a judgement.
+Measured: SmolLM2-135M calls no tool on a sound one, and repeats its sentences. Where the border lies is a judgement.
 """
 
 
