@@ -65,7 +65,17 @@ class BriskClock(FakeClock):
 def serving(folder: Path, *names: str) -> Iterator[str]:
     """The base URL of a fake engine that answers to these names, and lies as they say."""
     port = free_port()
-    words = ["--model", str(folder / "m"), "--port", str(port), "--served-model-name", *names]
+    # a short context: what is asked of the whole of it takes a quarter of the time
+    words = [
+        "--model",
+        str(folder / "m"),
+        "--port",
+        str(port),
+        "--max-model-len",
+        "1024",
+        "--served-model-name",
+        *names,
+    ]
     (folder / "m").mkdir()
     write_checkpoint(folder / "m")
     cues = {"FAKE_LIES": "by-name", "FAKE_TOKEN_SECONDS": "0.0001", "FAKE_LOAD_SECONDS": "0", "TMPDIR": str(folder)}
@@ -135,8 +145,10 @@ def test_a_model_that_thinks_passes_these_too(url: str) -> None:
 
 @pytest.mark.parametrize(("lie", "check"), LIES.items())
 def test_each_lie_fails_its_check_alone(url: str, lie: str, check: str) -> None:
-    """With a cause or a remedy, and what was seen of it."""
-    given = verdicts(url, lie)
+    """With what was seen and a remedy. The 200 malformed requests, half of the time, are only sent to the one that lies
+    about them."""
+    skip = frozenset({"malformed"} - {check})
+    given = verdicts(url, lie, Wanted(skip=skip, intrusive=True))
     assert of(given, Outcome.FAILED) == {check}, [given[name] for name in of(given, Outcome.FAILED)]
     (finding,) = given[check].findings
     assert finding.seen and finding.do
