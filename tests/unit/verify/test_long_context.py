@@ -96,12 +96,15 @@ def test_too_long_is_refused_and_nothing_else(reply: Reply, alive: bool, code: s
 
 @dataclass
 class Caching(FakeClient):
-    """Each later prompt takes `hits` tokens from the cache."""
+    """Each prompt that comes again takes `hits` tokens from the cache, or another number where it is long."""
 
     hits: int = 0
+    hits_of_long: int = 0
 
     def stream(self, ask: Ask) -> Reply:
-        self.measured["vllm:prefix_cache_hits_total"] = 100.0 + (self.hits if self.streamed else 0)
+        hits = self.hits_of_long if len(text_of(ask)) > 3000 else self.hits
+        before = self.measured.setdefault("vllm:prefix_cache_hits_total", 100.0)
+        self.measured["vllm:prefix_cache_hits_total"] = before + (hits if ask in self.streamed else 0)
         self.streamed.append(ask)
         return replace(answer("x", arrivals=(1.0,)), usage=from_probe(Usage(300, 1), "a fake"))
 
@@ -110,6 +113,13 @@ class Caching(FakeClient):
 def test_the_engines_own_counter_decides(hits: int, outcome: Outcome) -> None:
     """Half of the prompt at least: the last block is never whole."""
     assert played(prefix_cache(ABLE), Caching(hits=hits)).outcome is outcome
+
+
+def test_blocks_longer_than_a_short_prompt_are_given_a_long_one() -> None:
+    """A model with linear attention has blocks of 500 tokens and more."""
+    client = Caching(hits=0, hits_of_long=256)
+    assert played(prefix_cache(ABLE), client).outcome is Outcome.PASSED
+    assert len(client.streamed) == 4
 
 
 def test_hits_that_the_answer_tells() -> None:
