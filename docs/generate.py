@@ -25,7 +25,7 @@ from holddown.plan.planners import PLANNERS
 from holddown.remember import record
 from holddown.tables.failure import Failure, Form
 from holddown.tables.load import engine_tables, fabric_rows, failures
-from holddown.verify import expect, judge, verdict
+from holddown.verify import expect, judge, quality, suite, verdict
 
 PAGES = Path(__file__).resolve().parent / "reference"
 _NOTE = "<!-- Written by docs/generate.py from the code: do not edit. -->\n"
@@ -307,6 +307,10 @@ def records_page(reader: Reader) -> str:
         "## Checks",
         "What `--skip-check` takes, in the order in which they run.",
         _table(("check", "what it asks", "fails when"), _checks(reader)),
+        "What `holddown verify` asks besides, where the model and the server claim it. *quick*: also with `--quick`. "
+        "*loads*: of a server that is not ours only with `--intrusive`.",
+        _table(("check", "", "what it asks", "fails when"), _suite(reader)),
+        _doc(verdict.Outcome),
         "## Words in these",
         *(_class_block(kind) for kind in (*words, *more)),
         "## The store",
@@ -318,6 +322,16 @@ def records_page(reader: Reader) -> str:
 
 def _members(kind: type[StrEnum]) -> str:
     return f"{_doc(kind)}\n\n" + ", ".join(_code(member) for member in kind) + "."
+
+
+def _suite(reader: Reader) -> Iterator[tuple[str, str, str, str]]:
+    """The comparison last: it needs a reference."""
+    said = reader.all(Shape("failed", ("check",)))
+    rows = [(each.name, each.script, each.quick, each.loads) for each in suite.ENTRIES]
+    for name, script, quick, loads in (*rows, (quality.NAME, quality, False, False)):
+        kind = ", ".join(word for word, holds in (("quick", quick), ("loads", loads)) if holds)
+        fails = (one for one in said if one.code.startswith(f"{name}.") and not one.code.endswith(".refused"))
+        yield _code(name), kind, _doc(script).split("\n\n")[0], _sentences(fails)
 
 
 def _checks(reader: Reader) -> Iterator[tuple[str, str, str]]:

@@ -128,11 +128,20 @@ class Client(Protocol):
     def stream(self, ask: Ask) -> Reply:
         """The same as a stream, with the arrival time of every delta, and `usage` asked for."""
 
+    def abandon(self, ask: Ask, deltas: int) -> Refusal | None:
+        """Reads so many deltas of a stream, and hangs up."""
+
+    def post(self, path: str, content: bytes) -> Refusal:
+        """Sends that as it is. The status is whatever came, 200 too; the message the beginning of what was said."""
+
     def served(self) -> Served | Refusal:
         """What it says of itself."""
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         """How many tokens the engine's own tokenizer makes of this prompt; None where it has no such endpoint."""
+
+    def token_ids(self, ask: Ask) -> tuple[int, ...]:
+        """Those tokens; empty where it does not tell them."""
 
 
 class Log(Protocol):

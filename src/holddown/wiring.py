@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holddown.app.supervise import Doors as SupervisorDoors
     from holddown.app.up import Doors as UpDoors
     from holddown.app.up import Place
+    from holddown.app.verify_target import Doors as VerifyDoors
     from holddown.base.finding import Finding
     from holddown.edges.process.local import LocalProcesses
     from holddown.remember.record import Birth
@@ -252,6 +253,14 @@ def key_of(birth: Birth) -> str:
     except (OSError, UnicodeDecodeError):
         keys = []  # a launch says so itself; an adoption must not fail for it
     return keys[0] if keys else ""
+
+
+def verify_doors(begins: ports.Progress) -> VerifyDoors:
+    import secrets
+
+    from holddown.app.verify_target import Doors as VerifyDoors
+
+    return VerifyDoors(store(), clock(), lambda: secrets.token_hex(4), begins)
 
 
 def supervisor_doors(birth: Birth, records: ports.Store, notify: ports.Notify | None = None) -> SupervisorDoors:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from holddown.base.evidence import Unknown, from_probe
-from holddown.facts.answers import Answer, Ask, Refusal, Reply, TokenLogprob, Usage
+from holddown.facts.answers import Answer, Ask, Refusal, Reply, TokenLogprob, ToolCall, Usage
 from holddown.facts.served import Served
 
 Says = Callable[[Ask], Reply]
@@ -25,6 +25,8 @@ def answer(
     usage: tuple[int, int] | None = None,
     sent_at: float = 0.0,
     arrivals: tuple[float, ...] = (),
+    reasoning: str = "",
+    calls: tuple[ToolCall, ...] = (),
 ) -> Answer:
     """A whole answer whose counts agree with its tokens, unless they are given."""
     given = tokens(text) if logprobs is None else logprobs
@@ -37,6 +39,8 @@ def answer(
         ended_at=arrivals[-1] if arrivals else sent_at + 1.0,
         logprobs=given,
         arrivals=arrivals,
+        reasoning=reasoning,
+        tool_calls=calls,
     )
 
 
@@ -70,6 +74,8 @@ class FakeClient:
     measured: dict[str, float] = field(default_factory=dict)
     asked: list[Ask] = field(default_factory=list)
     streamed: list[Ask] = field(default_factory=list)
+    posts: Callable[[bytes], int] = lambda content: 400
+    posted: list[tuple[str, bytes]] = field(default_factory=list)
 
     def healthy(self) -> bool:
         return self.alive()
@@ -85,8 +91,21 @@ class FakeClient:
         self.streamed.append(ask)
         return (self.streams or self.says)(ask)
 
+    def abandon(self, ask: Ask, deltas: int) -> Refusal | None:
+        reply = self.stream(ask)
+        return reply if isinstance(reply, Refusal) else None
+
+    def post(self, path: str, content: bytes) -> Refusal:
+        self.posted.append((path, content))
+        return Refusal(self.posts(content), "as the test says")
+
     def served(self) -> Served | Refusal:
+        if not self.alive():
+            return Refusal(0, "connection refused")
         return Served(("m",), Unknown("a fake"), Unknown("a fake"), Unknown("a fake"))
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         return self.counts
+
+    def token_ids(self, ask: Ask) -> tuple[int, ...]:
+        return tuple(range(self.counts or 0))

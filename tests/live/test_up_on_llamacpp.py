@@ -20,6 +20,7 @@ from holddown.facts.answers import Ask, Message
 from holddown.facts.engine import Engine
 from holddown.remember.record import Deployment
 from holddown.verify.expect import CHECK_NAMES, WrongModel
+from live.guarded import ALL_CLAIMED, COMPARED, damaged
 from live.place import Place, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -90,6 +91,13 @@ def test_the_servers_own_tokenizer_agrees_with_its_usage(released: Deployment) -
     client.close()
 
 
+def test_it_is_verified_and_thinks_what_another_engine_thought(place: Place, released: Deployment) -> None:
+    """Its quantised weights on llama.cpp beside the same weights in bfloat16 on vLLM."""
+    done = place.run("verify", "gguf", *ALL_CLAIMED, *COMPARED, "--json")
+    verdicts = {verdict["check"]: verdict for verdict in json.loads(done.stdout)["verdicts"]}
+    assert {verdict["outcome"] for verdict in verdicts.values()} == {"passed"}, verdicts
+
+
 def test_it_is_stopped_and_nothing_is_left(place: Place, released: Deployment) -> None:
     """The last claim on the deployment, since it ends it."""
     engine = released.status.engine
@@ -98,6 +106,25 @@ def test_it_is_stopped_and_nothing_is_left(place: Place, released: Deployment) -
     assert place.record("gguf").status.state == "stopped"
     assert not [one for one in LocalHost().processes() if one.session == engine.pid and one.state != "Z"]
     assert not Path(released.birth.run_dir).exists()
+
+
+def test_a_damaged_tensor_is_found(place: Place, llama_server: Path, demo_gguf: Path, tmp_path: Path) -> None:
+    """One of 30 layers: it still writes English, and coherence passes; beside the reference it does not."""
+    port = free_port()
+    words = [str(llama_server), "--model", str(damaged(demo_gguf, tmp_path)), "--port", port, "--ctx-size", "2048"]
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            client, deadline = HttpClient(url), time.monotonic() + 120
+            while not client.healthy():
+                assert server.poll() is None and time.monotonic() < deadline
+                time.sleep(0.1)
+            done = place.run("verify", url, "--check", "coherence", *COMPARED, "--json")
+        finally:
+            server.terminate()
+    client.close()
+    outcomes = {verdict["check"]: verdict["outcome"] for verdict in json.loads(done.stdout)["verdicts"]}
+    assert (done.returncode, outcomes) == (1, {"coherence": "passed", "quality": "failed"})
 
 
 def test_health_is_503_while_it_loads(llama_server: Path, demo_gguf: Path) -> None:

@@ -17,6 +17,7 @@ from holddown.launch.lifecycle import State
 from holddown.measure.stats import carried_percentiles
 from holddown.remember.record import Deployment
 from holddown.verify.expect import CHECK_NAMES
+from live.guarded import ALL_CLAIMED, COMPARED
 from live.place import Place, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -113,6 +114,15 @@ def test_every_view_says_so(place: Place, released: Deployment) -> None:
     assert "--max-model-len 2048" in explained and "because" in explained
     assert "Application startup complete" in place.run("logs", "demo").stdout
     assert json.loads(place.run("status", "demo", "--json").stdout)["status"]["state"] == "released"
+
+
+def test_it_is_verified_and_is_the_model_that_it_was(place: Place, released: Deployment) -> None:
+    """Seed, log-probabilities, n, schema, cache, its context's end; and it thinks what was recorded of it."""
+    done = place.run("verify", "demo", *ALL_CLAIMED, "--check", "cancellation", *COMPARED, "--json")
+    verdicts = {verdict["check"]: verdict for verdict in json.loads(done.stdout)["verdicts"]}
+    assert {verdict["outcome"] for verdict in verdicts.values()} == {"passed"}, verdicts
+    assert len(verdicts) == 8 and "554 positions" in verdicts["quality"]["seen"]
+    assert place.store.runs(released.birth.id)
 
 
 def test_a_killed_server_is_started_again_and_leaves_nothing_behind(place: Place, released: Deployment) -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from holddown.app.play import play
 from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Ask, Refusal, Reply
 from holddown.ports import Client
@@ -20,28 +21,40 @@ from holddown.verify.expect import (
     UsageCounts,
     WrongModel,
 )
+from holddown.verify.script import Scripted
 from holddown.verify.verdict import Outcome, Verdict
 
 
 def verify(
-    client: Client, checks: Sequence[Check], skip: frozenset[str], say: Callable[[Verdict], None]
+    client: Client,
+    checks: Sequence[Check | Scripted],
+    skip: frozenset[str],
+    say: Callable[[Verdict], None],
+    sleep: Callable[[float], None] | None = None,
+    begins: Callable[[str], None] = lambda name: None,
 ) -> tuple[Verdict, ...]:
     """One verdict per check, each said as soon as it is known.
 
     When the first token does not come, or the engine dies on the way, the rest is not run: those verdicts are SKIPPED
-    with "not run", and are not said. skip: names of checks that the user does not want.
+    with "not run", and are not said. skip: names of checks that the user does not want. sleep: for scripts that wait.
+    begins: hears the name of a check that takes its time.
     """
     asked = _Asked(client)
     verdicts: list[Verdict] = []
     for position, check in enumerate(checks):
         if check.name in skip:
             verdict = _skipped(check)
+        elif isinstance(check, Scripted):
+            if check.slow:
+                begins(check.name)
+            verdict = play(check.script(), client, sleep or _never)
         else:
-            verdict = _run(check, asked)
+            verdict = replace(_run(check, asked), asked=_question(check))
         verdicts.append(verdict)
         say(verdict)
-        if verdict.outcome is Outcome.FAILED and (isinstance(check, FirstToken) or asked.engine_is_gone()):
-            why = f"not run: {check.name} failed" + ("" if client.healthy() else " and the engine answers no more")
+        gone = _gone(client) if isinstance(check, Scripted) else asked.engine_is_gone()
+        if verdict.outcome is Outcome.FAILED and (isinstance(check, FirstToken) or gone):
+            why = f"not run: {check.name} failed" + (" and the engine answers no more" if _gone(client) else "")
             verdicts += [Verdict(rest.name, Outcome.SKIPPED, why) for rest in checks[position + 1 :]]
             break
     return tuple(verdicts)
@@ -74,7 +87,12 @@ class _Asked:
         """A failure of the engine's own was seen, and it is not healthy any more."""
         replies = (*self._wholes.values(), *self._streams.values())
         broke = any(isinstance(reply, Refusal) and (not reply.status or reply.status >= 500) for reply in replies)
-        return broke and not self.client.healthy()
+        return broke and _gone(self.client)
+
+
+def _gone(client: Client) -> bool:
+    """Not every server that is well has a /health."""
+    return not client.healthy() and isinstance(client.served(), Refusal)
 
 
 def _run(check: Check, asked: _Asked) -> Verdict:
@@ -108,7 +126,18 @@ def _run(check: Check, asked: _Asked) -> Verdict:
             assert_never(check)
 
 
-def _skipped(check: Check) -> Verdict:
+def _question(check: Check) -> str:
+    """What it asks, for the reader; the first where it asks several."""
+    ask = check.next_token if isinstance(check, Coherence) else check.ask
+    text = ask.messages[0].content if ask.messages else ask.prompt
+    return f"{text!r} of {ask.model}, at most {ask.max_tokens} tokens"
+
+
+def _never(seconds: float) -> None:
+    raise ValueError(f"a script waits {seconds} s, and was given no way to")
+
+
+def _skipped(check: Check | Scripted) -> Verdict:
     note = Finding(
         code=f"{check.name}.skipped",
         severity=Severity.NOTE,

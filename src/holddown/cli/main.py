@@ -22,6 +22,7 @@ VERBS = {
     "list": "Every deployment on record.",
     "logs": "The engine's log.",
     "diagnose": "Why an engine failed, from its log.",
+    "verify": "Whether a server is right, whoever started it.",
     "switch": "One deployment in another's place.",
     "down": "Stop a deployment.",
     "service": "Run a released deployment as a systemd service.",

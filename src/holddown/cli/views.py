@@ -33,7 +33,7 @@ def released_text(deployment: Deployment) -> str:
             f"  url       {url}",
             f"  model     {birth.plan.served_model_name}",
             f"  verified  {', '.join(v.check for v in status.verdicts if v.outcome == 'passed')}",
-            *(f"  NOT verified: {check} (skipped)" for check in status.unverified),
+            *(f"  NOT verified: {v.check} ({v.outcome})" for v in status.verdicts if v.check in status.unverified),
             *report_lines(status.report, birth.plan),
             *_measurement_lines(status.measurements),
             *_comparison_lines(status.comparisons),

@@ -20,7 +20,13 @@ _PHASES = {
     Phase.GRAPHS: "capturing graphs",
     Phase.SERVER: "server up",
 }
-_MARKS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.SKIPPED: "skipped"}
+_MARKS = {
+    Outcome.PASSED: "ok",
+    Outcome.FAILED: "FAILED",
+    Outcome.SKIPPED: "skipped",
+    Outcome.INCONCLUSIVE: "unclear",
+    Outcome.NOT_APPLICABLE: "n/a",
+}
 
 
 def phase_text(entered: record.PhaseEntered) -> str:

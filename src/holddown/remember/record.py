@@ -132,8 +132,9 @@ class Status:
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Checks that were skipped, by name or because nothing was shown either way: every view says so."""
-        return tuple(verdict.check for verdict in self.verdicts if verdict.outcome is Outcome.SKIPPED)
+        """Checks that were skipped, or showed nothing either way: every view says so."""
+        nothing = (Outcome.SKIPPED, Outcome.INCONCLUSIVE)
+        return tuple(verdict.check for verdict in self.verdicts if verdict.outcome in nothing)
 
 
 @dataclass(frozen=True, slots=True)

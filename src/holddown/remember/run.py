@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from holddown.facts.served import Subject
 from holddown.measure.run import Phase
+from holddown.verify.quality import Reference
 from holddown.verify.verdict import Verdict
 
 
@@ -25,11 +26,14 @@ class BenchRun:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRun:
+    """cut: as above. reference: what later runs can be compared with; None where it was not asked for."""
+
     id: str
     at: float
     subject: Subject
     verdicts: tuple[Verdict, ...]
     cut: str = ""
+    reference: Reference | None = None
 
 
 Run = BenchRun | VerifyRun

@@ -22,8 +22,8 @@ from holddown.base.evidence import Fact, Known, known_or
 from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Answer, Refusal, Reply, TokenLogprob
 from holddown.verify.expect import Coherence
-from holddown.verify.judge import failed, refusal_text, shown, top_text
-from holddown.verify.verdict import Outcome, Verdict
+from holddown.verify.verdict import Verdict
+from holddown.verify.verdicts import failed, passed, refusal_text, shown, top_text
 
 SENTENCE_SHARE = 0.5
 """Measured on vLLM 0.32, CPU, bfloat16 (vocabulary 49152, guessing -10.8, so the limit is -5.4 nats per token):
@@ -144,8 +144,9 @@ def judge(next_token: Reply, sentences: Sequence[Reply], answers: Sequence[Reply
             seen=seen,
             do="with random weights: --skip-check coherence; else compare with --set dtype=bfloat16 "
             "--set kv-cache-dtype=auto --set enforce-eager=true, or another engine version",
+            cause="the weights (random, damaged, wrongly sharded), the KV cache's dtype, or an attention kernel",
         )
-    return Verdict(Coherence.name, Outcome.PASSED, seen, _without_echo(sentences) if not echoed else ())
+    return passed(Coherence.name, seen, findings=_without_echo(sentences) if not echoed else ())
 
 
 def _sentence_mean(reply: Reply) -> float | None:

@@ -106,23 +106,32 @@ CHECK_NAMES: tuple[str, ...] = (
 
 
 def checks(model: ModelFacts, plan: Plan) -> tuple[Check, ...]:
-    """Chat questions only where there is a chat template; a base model continues plain text instead. An engine that
-    answers under any name is not asked for another model."""
-    name = plan.served_model_name
+    """Of a deployment of ours, before its release."""
+    return quick_checks(
+        plan.served_model_name,
+        model.vocab_size,
+        chat=isinstance(model.chat_template, Known),
+        any_model=bool(engine_table(plan.engine_kind).any_model_source),
+    )
+
+
+def quick_checks(name: str, vocab_size: Fact[int], *, chat: bool, any_model: bool) -> tuple[Check, ...]:
+    """Chat questions only where there is a chat template; a base model continues plain text instead. any_model: the
+    engine answers under any name, and is not asked for another model."""
     next_token = Ask(model=name, prompt=NEXT_TOKEN_PROMPT, max_tokens=1, logprobs=_LOGPROBS)
     sentences = tuple(Ask(model=name, prompt=text, max_tokens=1, logprobs=1, echo=True) for text in SENTENCES)
-    answers = _answers(name, chat=isinstance(model.chat_template, Known))
+    answers = _answers(name, chat=chat)
     # the longest answer is the best to compare and to cut: a capital city is one word
     longest = answers[-1]
     other = WrongModel(Ask(model=UNKNOWN_MODEL, prompt=NEXT_TOKEN_PROMPT, max_tokens=1))
     return (
         FirstToken(next_token),
-        Coherence(next_token, sentences, answers, model.vocab_size),
+        Coherence(next_token, sentences, answers, vocab_size),
         Streaming(longest),
         UsageCounts(longest),
         StopSequence(longest),
         MaxTokens(_short(longest)),
-        *(() if engine_table(plan.engine_kind).any_model_source else (other,)),
+        *(() if any_model else (other,)),
     )
 
 

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Sequence
 
 from holddown.base.evidence import Unknown
 from holddown.base.finding import Finding, Severity
 from holddown.facts.answers import Answer, Refusal, Reply, TokenLogprob
 from holddown.verify.expect import FirstToken, MaxTokens, StopSequence, Streaming, UsageCounts, WrongModel
-from holddown.verify.verdict import Outcome, Verdict
+from holddown.verify.verdict import Verdict
+from holddown.verify.verdicts import PARSER, SERVER, failed, inconclusive, passed, refusal_text, shown, top_text
 
 NEAR_TIE_NATS = 0.25
 """Closer than this, two kernels of one engine may choose differently and both be right.
@@ -19,7 +19,6 @@ have another shape than the first, since the prefix cache has served a part of i
 """
 _STOP_WORDS_BEFORE = 2
 _CUT_FROM, _CUT_TO = 3, 7
-_SHOWN_CHARACTERS = 60
 
 
 def first_token(reply: Reply) -> Verdict:
@@ -32,7 +31,7 @@ def first_token(reply: Reply) -> Verdict:
             seen=refusal_text(reply),
             do="read the cause in the engine's log: holddown logs NAME",
         )
-    return Verdict(FirstToken.name, Outcome.PASSED, top_text(reply.logprobs) or f"answered {shown(reply.text)}")
+    return passed(FirstToken.name, top_text(reply.logprobs) or f"answered {shown(reply.text)}")
 
 
 def streaming(whole: Reply, streamed: Reply) -> Verdict:
@@ -43,7 +42,7 @@ def streaming(whole: Reply, streamed: Reply) -> Verdict:
         return _refused(Streaming.name, streamed)
     one, other = _said(whole), _said(streamed)
     if one == other:
-        return Verdict(Streaming.name, Outcome.PASSED, f"equal, {len(streamed.arrivals)} deltas")
+        return passed(Streaming.name, f"equal, {len(streamed.arrivals)} deltas")
     seen = f"whole {_from_difference(one, other)}, streamed {_from_difference(other, one)}"
     gap = _gap_at_difference(whole, streamed)
     if gap is not None and gap < NEAR_TIE_NATS:
@@ -54,7 +53,7 @@ def streaming(whole: Reply, streamed: Reply) -> Verdict:
             what=f"the streamed answer went another way at two tokens only {gap:.2f} nats apart; kernels may round so",
             seen=seen,
         )
-        return Verdict(Streaming.name, Outcome.PASSED, f"differs at a near-tie of {gap:.2f} nats", (note,))
+        return passed(Streaming.name, f"differs at a near-tie of {gap:.2f} nats", findings=(note,))
     return failed(
         Streaming.name,
         code="streaming.differs",
@@ -62,6 +61,7 @@ def streaming(whole: Reply, streamed: Reply) -> Verdict:
         seen=seen if gap is None else f"{seen}; the tokens there are {gap:.2f} nats apart, too far for rounding",
         do="clients that stream would read another text; look for a reasoning or tool parser that does not fit this "
         "model, or release without: --skip-check streaming",
+        cause=PARSER,
     )
 
 
@@ -86,7 +86,7 @@ def usage(whole: Reply, tokenizer_count: int | None) -> Verdict:
             f"completion_tokens={completion}, {given} log-probabilities, finish_reason={whole.finish_reason}",
         )
     against = "" if tokenizer_count is not None else "; the prompt's count is unchecked: the engine has no /tokenize"
-    return Verdict(UsageCounts.name, Outcome.PASSED, f"{prompt} prompt + {completion} completion tokens{against}")
+    return passed(UsageCounts.name, f"{prompt} prompt + {completion} completion tokens{against}")
 
 
 def stop_from(reply: Reply) -> str | None:
@@ -110,20 +110,21 @@ def stop_sequence(stop: str | None, first: Reply, reply: Reply) -> Verdict:
         return _refused(StopSequence.name, reply)
     whole, cut = _said(first), _said(reply)
     if stop is None:
-        return Verdict(StopSequence.name, Outcome.SKIPPED, f"no stop sequence can be taken from {shown(whole)}")
+        return inconclusive(StopSequence.name, f"no stop sequence can be taken from {shown(whole)}")
     seen = f"stop={stop!r} gave {shown(cut)}, finish_reason={reply.finish_reason}"
     expected = whole.split(stop, 1)[0]
     if cut.strip() == expected.strip() and reply.finish_reason == "stop":
-        return Verdict(StopSequence.name, Outcome.PASSED, seen)
+        return passed(StopSequence.name, seen)
     if stop not in cut and not cut.startswith(expected):
         # it took another way at a near-tie and may never have come to the stop sequence: nothing is shown either way
-        return Verdict(StopSequence.name, Outcome.SKIPPED, f"{seen}: the answer went another way this time")
+        return inconclusive(StopSequence.name, f"{seen}: the answer went another way this time")
     return failed(
         StopSequence.name,
         code="stop.ignored",
         what="a stop sequence does not stop the answer",
         seen=f"{seen}; without it {shown(whole)}",
         do="agents rely on it; try another engine version, or release without: --skip-check stop",
+        cause=SERVER,
     )
 
 
@@ -136,22 +137,23 @@ def max_tokens(asked: int, reply: Reply) -> Verdict:
     given = reply.usage.value.completion_tokens
     seen = f"max_tokens={asked} gave {given} tokens, finish_reason={reply.finish_reason}"
     if given == asked and reply.finish_reason == "length":
-        return Verdict(MaxTokens.name, Outcome.PASSED, seen)
+        return passed(MaxTokens.name, seen)
     if given <= asked and reply.finish_reason == "stop":
-        return Verdict(MaxTokens.name, Outcome.SKIPPED, f"{seen}: the model ended by itself")
+        return inconclusive(MaxTokens.name, f"{seen}: the model ended by itself")
     return failed(
         MaxTokens.name,
         code="max-tokens.ignored",
         what=f"{asked} tokens were asked for at most, and the answer does not keep to it or does not say so",
         seen=seen,
         do="costs cannot be bounded so; try another engine version, or release without: --skip-check max-tokens",
+        cause=SERVER,
     )
 
 
 def wrong_model(reply: Reply) -> Verdict:
     """A client that asks for another model must be told, not answered by this one."""
     if isinstance(reply, Refusal) and 400 <= reply.status < 500:
-        return Verdict(WrongModel.name, Outcome.PASSED, f"refused with {reply.status}")
+        return passed(WrongModel.name, f"refused with {reply.status}")
     seen = f"answered {shown(reply.text)}" if isinstance(reply, Answer) else refusal_text(reply)
     return failed(
         WrongModel.name,
@@ -159,28 +161,8 @@ def wrong_model(reply: Reply) -> Verdict:
         what="a request for a model that is not served here is not refused with a 4xx",
         seen=seen,
         do="if that is meant: --skip-check wrong-model",
+        cause=SERVER,
     )
-
-
-def failed(check: str, *, code: str, what: str, seen: str, do: str) -> Verdict:
-    """A verdict that forbids the release, with the finding that says why."""
-    return Verdict(check, Outcome.FAILED, seen, (Finding(code, Severity.BLOCK, check, what, seen, do),))
-
-
-def refusal_text(refusal: Refusal) -> str:
-    return f"HTTP {refusal.status}: {refusal.message}" if refusal.status else refusal.message
-
-
-def shown(text: str) -> str:
-    """The beginning of a text, quoted."""
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
-
-
-def top_text(logprobs: Sequence[TokenLogprob]) -> str:
-    """The candidates for the first token: `" Paris" -0.25, " a" -2.10`. Empty where none were given."""
-    if not logprobs:
-        return ""
-    return ", ".join(f"{token!r} {logprob:.2f}" for token, logprob in logprobs[0].top[:3])
 
 
 def _said(answer: Answer) -> str:
@@ -205,6 +187,7 @@ def _usage_failed(what: str, seen: str, check: str = UsageCounts.name) -> Verdic
         what=what,
         seen=seen,
         do=f"bills and measurements rest on these counts; if that is accepted: --skip-check {check}",
+        cause=SERVER,
     )
 
 

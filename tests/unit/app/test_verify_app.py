@@ -113,7 +113,7 @@ def test_an_answer_without_words_leaves_stop_undecided() -> None:
     def terse(ask: Ask) -> Reply:
         return answer("Paris", finish_reason="stop") if ask.messages else well(ask)
 
-    assert outcomes(run(FakeClient(terse))[0])["stop"] is Outcome.SKIPPED
+    assert outcomes(run(FakeClient(terse))[0])["stop"] is Outcome.INCONCLUSIVE
 
 
 def test_an_engine_that_answers_for_any_model_fails() -> None:

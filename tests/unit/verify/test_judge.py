@@ -152,7 +152,7 @@ def test_stop_that_never_came_is_undecided() -> None:
     """An answer that took another way at a near-tie shows nothing about stop sequences."""
     for reason in ("length", "stop"):
         other_way = answer("Once upon a time", finish_reason=reason)
-        assert judge.stop_sequence(" is", answer("The sea is wide"), other_way).outcome is Outcome.SKIPPED
+        assert judge.stop_sequence(" is", answer("The sea is wide"), other_way).outcome is Outcome.INCONCLUSIVE
 
 
 def test_stop_within_the_reasoning() -> None:
@@ -165,7 +165,7 @@ def test_stop_within_the_reasoning() -> None:
 
 def test_stop_without_a_word_to_cut_is_undecided() -> None:
     """A one-word answer lends no stop sequence."""
-    assert judge.stop_sequence(None, answer("Paris"), answer("Paris")).outcome is Outcome.SKIPPED
+    assert judge.stop_sequence(None, answer("Paris"), answer("Paris")).outcome is Outcome.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_stop_without_a_word_to_cut_is_undecided() -> None:
         ("a b c d", "length", Outcome.FAILED),
         ("a b c", "", Outcome.FAILED),
         ("a b", "length", Outcome.FAILED),
-        ("a b", "stop", Outcome.SKIPPED),
+        ("a b", "stop", Outcome.INCONCLUSIVE),
     ],
 )
 def test_max_tokens(text: str, reason: str, expected: Outcome) -> None:

@@ -23,7 +23,8 @@ SHARES = {"config": 0.1, "weights": 0.5, "compile": 0.15, "profile": 0.1, "kv-ca
 class Cues:
     """crash_after: requests answered before the engine dies, or None. die_after_ready: seconds, or None. room_tokens:
     of the KV cache, which a longer context does not fit; 0 for any. hang_after: requests answered before the next one
-    hangs, or None. eat_mib: memory that its core takes while it loads. crash_log: file that it prints, and ends."""
+    hangs, or None. eat_mib: memory that its core takes while it loads. crash_log: file that it prints, and ends.
+    lies_by_name: a model lies as its name says."""
 
     load_seconds: float
     shards: int
@@ -42,6 +43,7 @@ class Cues:
     hang_after: int | None
     eat_mib: int
     crash_log: str
+    lies_by_name: bool
 
 
 def only_for(names: "list[str]") -> None:
@@ -91,4 +93,13 @@ def read() -> Cues:
         hang_after=hang_after,
         eat_mib=int(env("FAKE_EAT_MIB", "0")),
         crash_log=env("FAKE_CRASH_LOG", ""),
+        lies_by_name=_lies_by_name(),
     )
+
+
+def _lies_by_name() -> bool:
+    """Raises: SystemExit for any other word."""
+    word = os.environ.get("FAKE_LIES", "")
+    if word not in ("", "by-name"):
+        raise SystemExit(f"fake engine: FAKE_LIES={word}: not by-name")
+    return bool(word)

@@ -1,5 +1,6 @@
 """The OpenAI-compatible HTTP side. Failures are JSON in vLLM's shapes."""
 
+import itertools
 import json
 import os
 import socket
@@ -11,9 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from vllm._version import __version__
-from vllm.fake import words
+from vllm.fake import able, words
 from vllm.fake.cues import Cues
 from vllm.fake.log import raw
+from vllm.fake.words import Word
 
 ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 
@@ -35,6 +37,20 @@ class Service:
     running: int = 0
     prompt_tokens: int = 0
     generated_tokens: int = 0
+    prompts: list[list[str]] = field(default_factory=list)
+    cached_tokens: int = 0
+
+    def lie(self, model: object) -> str:
+        """That a model of this name tells; empty for none."""
+        return str(model) if self.cues.lies_by_name and model in (*able.LIES, *able.THINKING) else ""
+
+    def remember(self, job: "Job") -> None:
+        """The prefix cache."""
+        tokens = words.tokenize(job.prompt)
+        with self.lock:
+            if job.lie != "no-prefix-cache":
+                self.cached_tokens += able.shared_blocks(tokens, self.prompts)
+            self.prompts = [*self.prompts[-15:], tokens]
 
     def take(self) -> bool:
         """Counts one generation request; False when the engine is dead or dies of this one."""
@@ -61,6 +77,10 @@ class Job:
     ignore_eos: bool
     stream: bool
     include_usage: bool
+    n: int
+    sampled: str
+    lie: str
+    said: able.Said
 
 
 class Bad(Exception):
@@ -75,6 +95,7 @@ class Bad(Exception):
 def read_job(service: Service, body: dict[str, Any], *, chat: bool) -> Job:
     """Raises: Bad."""
     model = body.get("model") or service.names[0]
+    lie = service.lie(model)
     if model not in service.names and service.cues.answer != "any-model":
         raise Bad(404, "NotFoundError", f"The model `{model}` does not exist.", "model")
     prompt = _prompt(body, chat=chat)
@@ -83,6 +104,9 @@ def read_job(service: Service, body: dict[str, Any], *, chat: bool) -> Job:
     asked = body.get("max_completion_tokens") or body.get("max_tokens")
     if asked is None:
         asked = room if chat else 16
+    if lie == "cuts-silently" and count > service.max_model_len:
+        prompt, asked, room = prompt[-1000:], 1, 1
+        count = len(words.tokenize(prompt))
     if count > service.max_model_len or (not body.get("echo") and asked > room):
         raise Bad(
             400,
@@ -92,6 +116,9 @@ def read_job(service: Service, body: dict[str, Any], *, chat: bool) -> Job:
             "input_tokens",
         )
     stop = body.get("stop") or ()
+    n = body.get("n") or 1
+    if not 1 <= int(n) <= 8 or not all(isinstance(each, str) for each in stop):
+        raise Bad(400, "BadRequestError", "n: from 1 to 8; stop: strings")
     logprobs = body.get("logprobs") or 0
     if logprobs is True:
         logprobs = body.get("top_logprobs") or 1
@@ -106,7 +133,28 @@ def read_job(service: Service, body: dict[str, Any], *, chat: bool) -> Job:
         ignore_eos=bool(body.get("ignore_eos")),
         stream=bool(body.get("stream")),
         include_usage=bool((body.get("stream_options") or {}).get("include_usage")),
+        n=1 if lie == "n-ignored" else int(n),
+        sampled=_sampled(service, body, lie),
+        lie=lie,
+        said=able.said(body, prompt, lie) if chat else able.Said(),
     )
+
+
+def checked_job(service: Service, body: Any, lie: str, *, chat: bool) -> Job:
+    """As `read_job`, with any fault of the body said. Raises: Bad."""
+    try:
+        return read_job(service, body, chat=chat)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, StopIteration) as error:
+        if lie == "dies-at-malformed":
+            service.kill_engine()
+        raise Bad(500 if lie == "500-on-malformed" else 400, "BadRequestError", repr(error)) from error
+
+
+def _sampled(service: Service, body: dict[str, Any], lie: str) -> str:
+    """What makes one sampled answer another than the next: its seed."""
+    if not body.get("temperature"):
+        return ""
+    return str(service.taken) if lie == "seed-ignored" or "seed" not in body else str(body["seed"])
 
 
 def _prompt(body: dict[str, Any], *, chat: bool) -> str:
@@ -139,9 +187,13 @@ class Generation:
         limit = job.max_tokens + 16 if answer == "ignore-max-tokens" else job.max_tokens
         endless = job.ignore_eos or answer == "ignore-max-tokens"
         prompt = job.prompt + " again" if answer == "stream-differs" and job.stream else job.prompt
+        prompt += job.sampled
         text = ""
-        source = words.generate(prompt, chat=job.chat, answer=answer, ignore_eos=endless)
-        for word in source:
+        if job.said.text is not None:
+            source = words.given(job.said.reasoning + job.said.text)
+        else:
+            source = words.generate(prompt, chat=job.chat, answer=answer, ignore_eos=endless)
+        for word in self._degenerating(source):
             if self.count >= limit:
                 self.finish = "length"
                 return
@@ -156,10 +208,21 @@ class Generation:
                     yield words.Word(text[len(before) : cut], word.logprob, word.top)
                 return
             yield word
-        self.finish = "stop"
+        self.finish = "tool_calls" if job.said.calls else "stop"
+        self.count += sum(len(words.tokenize(arguments)) for _, arguments in job.said.calls)
+
+    def _degenerating(self, source: Iterator[Word]) -> Iterator[Word]:
+        """As it comes; of a model that degenerates no more than 300 words."""
+        for number, word in enumerate(source):
+            if self.job.lie == "degenerates" and number >= 300:
+                yield from words.generate("", chat=False, answer="repeat", ignore_eos=False)
+                return
+            yield word
 
     def usage(self) -> dict[str, int]:
         prompt, extra = len(words.tokenize(self.job.prompt)), 0
+        if self.job.lie == "usage-off-by-one":
+            prompt += 1
         if self.service.cues.answer == "wrong-usage":
             prompt, extra = prompt + 3, 7
         done = self.count + extra
@@ -196,13 +259,14 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             body = json.loads(raw_body or b"{}")
+            lie = self.service.lie(body.get("model")) if isinstance(body, dict) else ""
             if self.path == "/tokenize":
                 self._json(200, tokenized(self.service, body))
             elif self.path in ("/v1/chat/completions", "/v1/completions"):
-                self._generate(read_job(self.service, body, chat="chat" in self.path))
+                self._generate(checked_job(self.service, body, lie, chat="chat" in self.path))
             else:
                 self._json(404, {"detail": "Not Found"})
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             self._json(400, Bad(400, "BadRequestError", f"not JSON: {error}").body)
         except Bad as refusal:
             self._json(refusal.status, refusal.body)
@@ -220,14 +284,19 @@ class Handler(BaseHTTPRequestHandler):
         if service.cues.hang_after is not None and service.taken > service.cues.hang_after:
             threading.Event().wait()
         generation = Generation(service, job)
+        service.remember(job)
+        held = False
         try:
             if job.stream:
                 self._stream(generation)
             else:
                 self._json(200, whole(generation, list(generation.words())))
+        except (BrokenPipeError, ConnectionResetError):
+            held = job.lie == "cancel-holds"
+            raise
         finally:
             with service.lock:
-                service.running -= 1
+                service.running -= 0 if held else 1
                 service.prompt_tokens += len(words.tokenize(job.prompt))
                 service.generated_tokens += generation.count
 
@@ -278,8 +347,11 @@ def events(generation: Generation) -> Iterator[dict[str, Any]]:
     job = generation.job
     if job.chat:
         yield _envelope(job, [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
-    for word in generation.words():
-        yield _envelope(job, [_choice(job, word.text, [word], None, part=True)])
+    reasoning = len(words.tokenize(job.said.reasoning))
+    for number, word in enumerate(generation.words()):
+        yield _envelope(job, [_choice(job, word.text, [word], None, part=True, thought=number < reasoning)])
+    for delta in _call_deltas(job):
+        yield _envelope(job, [{"index": 0, "delta": {"tool_calls": [delta]}, "finish_reason": None}])
     yield _envelope(job, [_choice(job, "", [], generation.finish, part=True)])
     if job.include_usage:
         yield {**_envelope(job, []), "usage": generation.usage()}
@@ -291,10 +363,47 @@ def whole(generation: Generation, said: list[words.Word]) -> dict[str, Any]:
     text = "".join(word.text for word in said)
     if job.echo:
         text = job.prompt + text
-        asked = words.tokenize(job.prompt)
-        said = [words.score(token, answer=generation.service.cues.answer) for token in asked] + said
-    choice = _choice(job, text, said, generation.finish, part=False)
-    return {**_envelope(job, [choice]), "usage": generation.usage()}
+        asked, cue = words.tokenize(job.prompt), generation.service.cues.answer
+        # of a damaged model every other token is what random weights make of it
+        answers = ["gibberish" if job.lie == "thinks-otherwise" and number % 2 else cue for number in range(len(asked))]
+        said = [words.score(token, answer=how) for token, how in zip(asked, answers, strict=True)] + said
+    reasoning = job.said.reasoning
+    choice = _choice(job, text.removeprefix(reasoning), said, generation.finish, part=False)
+    if reasoning:
+        choice["message"] |= _thought(job, text)
+    if job.said.calls:
+        calls = [_call(number, name, arguments) for number, (name, arguments) in enumerate(job.said.calls)]
+        choice["message"] |= {"content": None, "tool_calls": calls}
+    further = [_further(job, number) for number in range(1, job.n)]
+    return {**_envelope(job, [choice, *further]), "usage": generation.usage()}
+
+
+def _thought(job: Job, text: str) -> dict[str, str]:
+    """What it thinks and what it says of a text that may end while it thinks."""
+    reasoning = job.said.reasoning
+    if not text.startswith(reasoning):
+        return {"content": text} if job.lie == "thinking-given-out" else {"content": "", "reasoning": text}
+    return {"content": text.removeprefix(reasoning), "reasoning": reasoning}
+
+
+def _further(job: Job, number: int) -> dict[str, Any]:
+    source = words.generate(f"{job.prompt}{job.sampled}{number}", chat=job.chat, answer="good", ignore_eos=False)
+    text = "".join(word.text for word in itertools.islice(source, job.max_tokens))
+    return {**_choice(job, text, [], "length", part=False), "index": number}
+
+
+def _call(number: int, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _call_deltas(job: Job) -> Iterator[dict[str, Any]]:
+    """A call's name, then its arguments piece by piece."""
+    for number, (name, arguments) in enumerate(job.said.calls):
+        yield {"index": number, **_call(number, name, "")}
+        pieces = words.tokenize(arguments)
+        if job.lie == "tool-deltas-differ":
+            pieces.pop()
+        yield from ({"index": number, "function": {"arguments": piece}} for piece in pieces)
 
 
 def _envelope(job: Job, choices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -309,13 +418,18 @@ def _envelope(job: Job, choices: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _choice(job: Job, text: str, said: list[words.Word], finish: str | None, *, part: bool) -> dict[str, Any]:
+def _choice(
+    job: Job, text: str, said: list[words.Word], finish: str | None, *, part: bool, thought: bool = False
+) -> dict[str, Any]:
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": finish}
     if job.chat:
-        choice["delta" if part else "message"] = {"content": text} if part else {"role": "assistant", "content": text}
+        delta = {"reasoning" if thought else "content": text}
+        choice["delta" if part else "message"] = delta if part else {"role": "assistant", "content": text}
     else:
         choice["text"] = text
     if job.logprobs and said:
+        if job.lie == "logprobs-shifted":
+            said = [words.Word(word.text, word.logprob - 3, word.top) for word in said]
         choice["logprobs"] = _chat_logprobs(job, said) if job.chat else _plain_logprobs(job, said)
     return choice
 
@@ -381,6 +495,7 @@ def metrics(service: Service) -> str:
         ("gauge", "vllm:kv_cache_usage_perc", 0),
         ("counter", "vllm:prompt_tokens_total", service.prompt_tokens),
         ("counter", "vllm:generation_tokens_total", service.generated_tokens),
+        ("counter", "vllm:prefix_cache_hits_total", service.cached_tokens),
     )
     text = "".join(f"# TYPE {name} {kind}\n{name}{{{labels}}} {float(value)}\n" for kind, name, value in rows)
     blocks = 8 * service.max_model_len // 128

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
 
 _SENTENCES = (
@@ -55,9 +56,24 @@ def token_id(token: str) -> int:
     return crc32(token.encode()) % 49152
 
 
-def chat_prompt(messages: list[dict[str, str]]) -> str:
-    turns = "".join(f"<|im_start|>{turn['role']}\n{turn['content']}<|im_end|>\n" for turn in messages)
+def chat_prompt(messages: list[dict[str, Any]]) -> str:
+    turns = "".join(f"<|im_start|>{turn['role']}\n{_content(turn['content'])}<|im_end|>\n" for turn in messages)
     return turns + "<|im_start|>assistant\n"
+
+
+def _content(content: object) -> str:
+    """Raises: TypeError, KeyError for what is neither a text nor parts of one."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not content:
+        raise TypeError("content: a string or a list of parts")
+    return "".join(part["text"] if part["type"] == "text" else "<image>" for part in content)
+
+
+def given(text: str) -> Iterator[Word]:
+    """A text as the model's own words."""
+    for number, piece in enumerate(tokenize(text)):
+        yield _word(piece, -0.12 - (crc32(piece.encode()) + number) % 40 / 100)
 
 
 def generate(prompt: str, *, chat: bool, answer: str, ignore_eos: bool) -> Iterator[Word]:
@@ -82,21 +98,22 @@ def score(token: str, *, answer: str) -> Word:
 
 
 def _pieces(prompt: str, *, chat: bool, endless: bool) -> Iterator[str]:
-    seed = crc32(prompt.encode())
     opening = _opening(prompt, chat=chat)
     first = True
-    for sentence in _told(opening, seed, endless=endless):
+    for sentence in _told(opening, prompt, endless=endless):
         for piece in tokenize(sentence):
             # a chat answer opens without a space; everything else is set off from what came before
             yield piece if chat and first else " " + piece.lstrip()
             first = False
 
 
-def _told(opening: str, seed: int, *, endless: bool) -> Iterator[str]:
+def _told(opening: str, prompt: str, *, endless: bool) -> Iterator[str]:
+    seed = crc32(prompt.encode())
     if opening:
         yield opening
     count = 0
-    while endless or count < 2:
+    # asked for a long story, it tells one
+    while endless or count < 2 or ("a long story" in prompt and count < 300):
         yield _SENTENCES[(seed + 7 * count) % len(_SENTENCES)]
         count += 1
 
@@ -109,8 +126,9 @@ def _opening(prompt: str, *, chat: bool) -> str:
 
 
 def _word(piece: str, logprob: float) -> Word:
-    others = ((" the", logprob - 2.5), (" a", logprob - 3.1), (" and", logprob - 3.6), (" of", logprob - 4.2))
-    return Word(piece, logprob, ((piece, logprob), *(other for other in others if other[0] != piece)))
+    others = ((" the", -2.5), (" a", -3.1), (" and", -3.6), (" of", -4.2), (" to", -4.6))
+    further = tuple((other, logprob + less) for other, less in others if other != piece)
+    return Word(piece, logprob, ((piece, logprob), *further[:4]))
 
 
 def _gibberish(prompt: str, *, endless: bool) -> Iterator[Word]:
