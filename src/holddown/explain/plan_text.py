@@ -105,22 +105,29 @@ def _memory(plan: Plan) -> Iterator[str]:
 
 def _bars(plan: Plan) -> Iterator[str]:
     """A bar for each GPU that differs from the one before it, and one legend."""
+    shown = devices(plan)
+    for name, budget in shown:
+        text, fills = stacked(memory_parts(budget), budget.device_bytes, _BAR)
+        yield f"  GPU {name:<5} |{text}| {size_text(budget.device_bytes)}"
+        if (name, budget) == shown[-1]:
+            named = zip(fills, memory_parts(budget), strict=True)
+            legend = (f"{fill} {label} {size_text(size)}".replace(" ", _GLUE) for fill, (label, size) in named)
+            yield from (line.replace(_GLUE, " ") for line in wrapped("", "  ".join(legend), 12))
+
+
+def devices(plan: Plan) -> list[tuple[str, MemoryBudget]]:
+    """`0-3` and what one of them holds; GPUs that are alike and beside each other are one. None on a CPU."""
     shown: list[tuple[str, MemoryBudget]] = []
     for gpu, budget in zip(plan.gpus, plan.per_gpu, strict=False):
         if shown and shown[-1][1] == budget:
             shown[-1] = (f"{shown[-1][0].split('-')[0]}-{gpu}", budget)
         else:
             shown.append((f"{gpu}", budget))
-    for name, budget in shown:
-        text, fills = stacked(_parts(budget), budget.device_bytes, _BAR)
-        yield f"  GPU {name:<5} |{text}| {size_text(budget.device_bytes)}"
-        if (name, budget) == shown[-1]:
-            named = zip(fills, _parts(budget), strict=True)
-            legend = (f"{fill} {label} {size_text(size)}".replace(" ", _GLUE) for fill, (label, size) in named)
-            yield from (line.replace(_GLUE, " ") for line in wrapped("", "  ".join(legend), 12))
+    return shown
 
 
-def _parts(budget: MemoryBudget) -> list[tuple[str, int]]:
+def memory_parts(budget: MemoryBudget) -> list[tuple[str, int]]:
+    """What takes memory, by name, in the order in which it is drawn."""
     parts = [
         ("weights", budget.weights_bytes),
         ("KV cache", budget.kv_cache_bytes),

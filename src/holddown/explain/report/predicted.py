@@ -1,0 +1,114 @@
+"""The prediction with its band, what was measured laid upon it, and what a decode step is made of."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from holddown.base.evidence import Unknown
+from holddown.explain.report.markup import Html, section, table, tag
+from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Stacks
+from holddown.explain.report.speed import figure_of, figure_text, sound_phases
+from holddown.explain.report.told import Told
+from holddown.measure.run import Closed
+from holddown.plan.step import StepTime
+from holddown.remember.curve import Predicted, curve
+
+_LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+def predicted(told: Told, chart: Chart) -> Html:
+    plan, model = told.deployment.birth.plan, told.deployment.birth.model
+    measured = _measured(told)
+    sizes = _sizes(told)
+    most = max([8, *(load for load, *_ in measured)])
+    loads = sorted({*(load for load in _LOADS if load <= 2 * most), *(load for load, *_ in measured)})
+    points = curve(plan, model, *sizes, loads)
+    title = "Predicted, and measured"
+    if isinstance(points, Unknown):
+        return section("predicted", title, tag("p", f"Not predicted: {points.why}."))
+    lengths = f"{sizes[0]} tokens in and {sizes[1]} out"
+    return section(
+        "predicted",
+        title,
+        tag("p", f"What the plan's model of a decode step says for requests of {lengths}, before any measurement moved it."),
+        tag(
+            "div",
+            chart(_throughput(points.value, measured), "the shade: four of five deployments lie in it"),
+            chart(_step(points.value), f"one decode step, by requests at once; {lengths}"),
+            class_="charts",
+        ),
+        _table(points.value, measured),
+    )
+
+
+def _measured(told: Told) -> list[tuple[int, Dot]]:
+    """Output tokens a second by requests at once: of the load run, or of the first impression."""
+    if told.bench is not None:
+        found = []
+        for phase in sound_phases(told.bench):
+            rate = figure_of(phase, "output_throughput")
+            if isinstance(phase.arrival, Closed) and rate is not None:
+                load = phase.arrival.concurrency
+                found.append((load, Dot(load, rate.value, rate.low, rate.high)))
+        return found
+    return [(one.concurrency, Dot(one.concurrency, one.measured)) for one in told.deployment.status.comparisons]
+
+
+def _sizes(told: Told) -> tuple[int, int]:
+    """Tokens in and out of what was measured; of the plan's workload where nothing was."""
+    workload = told.deployment.birth.plan.workload
+    if told.bench is not None:
+        traces = [each for phase in told.bench.phases for each in phase.traces if not each.fault]
+        if traces:
+            inputs, outputs = (sum(getattr(each, name) for each in traces) for name in ("input_tokens", "output_tokens"))
+            return round(inputs / len(traces)), round(outputs / len(traces))
+    for one in told.deployment.status.comparisons:
+        return one.input_tokens, one.output_tokens
+    return workload.input_tokens, workload.output_tokens
+
+
+def _throughput(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]) -> Curves:
+    speeds = [(float(each.concurrency), each.speed.throughput_tok_s) for each in points]
+    band = tuple((at, speed.low, speed.high) for at, speed in speeds)
+    lines = [Line("predicted", Ink.FIRST, tuple(Dot(at, speed.value) for at, speed in speeds), band=band)]
+    if measured:
+        lines.append(Line("measured", Ink.SECOND, tuple(dot for _, dot in measured), joined=False))
+    about = "Predicted output tokens a second with their band, over requests at once, and what was measured."
+    marks = tuple((float(each.concurrency), str(each.concurrency)) for each in points if each.concurrency in _LOADS)
+    return Curves(
+        name="throughput",
+        title="Output tokens a second",
+        about=about,
+        x=Axis("requests at once", is_log=True, marks=marks),
+        y=Axis("tok/s", is_log=True),
+        lines=tuple(lines),
+    )
+
+
+def _step(points: Sequence[Predicted]) -> Stacks:
+    names = [field.name for field in fields(StepTime)]
+    parts = [
+        (name.replace("_", " "), tuple(1000 * float(getattr(each.step, name)) for each in points)) for name in names
+    ]
+    shown = tuple(part for part in parts if any(part[1]))
+    about = "Milliseconds of one decode step by what takes them, a column for each number of requests at once."
+    columns = tuple(str(each.concurrency) for each in points)
+    return Stacks("step", "What a decode step is made of", about, Axis("ms"), columns, shown)
+
+
+def _table(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]) -> Html:
+    dots = dict(measured)
+    rows = []
+    for each in points:
+        speed, dot = each.speed.throughput_tok_s, dots.get(each.concurrency)
+        share = each.speed.dominated_by[0]
+        rows.append(
+            [
+                f"{each.concurrency} at once",
+                f"{figure_text(speed.value)} ({figure_text(speed.low)} to {figure_text(speed.high)})",
+                figure_text(dot.y) if dot is not None else "–",
+                f"{dot.y / speed.value - 1:+.0%}" if dot is not None else "–",
+                f"{share.fraction:.0%} {share.name.replace('_', ' ')}",
+            ]
+        )
+    names = ("load", "predicted tok/s", "measured", "off by", "most of a step")
+    return table("Output tokens a second of all requests together", names, rows)
