@@ -1,6 +1,7 @@
 """Charts by matplotlib, as SVG that stands inside of a page and takes its colours and type from there."""
 
 import io
+import math
 import re
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -40,7 +41,7 @@ class MatplotlibCharts:
         from matplotlib.figure import Figure
 
         # the page's own type; the same ids at every run, and different ones in each chart of a page
-        settings: dict[str, Any] = {
+        settings: Any = {
             "svg.fonttype": "none",
             "svg.hashsalt": plot.name,
             "font.size": 11,
@@ -64,22 +65,29 @@ class MatplotlibCharts:
                     _spreads(axes, plot)
                 case Stacks():
                     _stacks(axes, plot)
+                    figure.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=9)
                 case _:
                     assert_never(plot)
             return _inline(figure, plot)
 
 
 def _height(plot: Plot) -> float:
-    return 0.9 + _ROW * len(plot.rows) if isinstance(plot, Spreads) else _HEIGHT
+    match plot:
+        case Spreads():
+            return 0.7 + _ROW * len(plot.rows)
+        case Stacks():
+            return _HEIGHT + 0.5  # for its legend
+        case _:
+            return _HEIGHT
 
 
 def _curves(axes: "Axes", plot: Curves) -> None:
+    axes.margins(x=0.08, y=0.12)
     for line in plot.lines:
         _line(axes, line)
     _axis(axes, "x", plot.x)
     _axis(axes, "y", plot.y)
     axes.grid(axis="y", linewidth=0.8)
-    axes.margins(x=0.08, y=0.12)
     if not plot.y.is_log:
         axes.set_ylim(bottom=0)
     if len(plot.lines) > 1:
@@ -93,12 +101,12 @@ def _line(axes: "Axes", line: Line) -> None:
         at, low, high = zip(*line.band, strict=True)
         axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
     style = ("--" if line.dashed else "-") if line.joined else "none"
-    mark = {"marker": "o", "markersize": 4.5} if not line.band else {}
-    axes.plot(xs, ys, style, color=colour, linewidth=1.8, label=line.name, **mark)
-    sure = [dot for dot in line.dots if dot.low is not None and dot.high is not None]
-    axes.vlines([dot.x for dot in sure], [dot.low for dot in sure], [dot.high for dot in sure], color=colour)
+    mark = "none" if line.band else "o"
+    axes.plot(xs, ys, linestyle=style, marker=mark, markersize=4.5, color=colour, linewidth=1.8, label=line.name)
     for dot in line.dots:
-        axes.annotate(dot.text, (dot.x, dot.y), (0, 7), textcoords="offset points", ha="center", fontsize=9)
+        if dot.interval is not None:
+            axes.vlines(dot.x, *dot.interval, color=colour)
+        axes.annotate(dot.text, (dot.x, dot.y), (5, -11), textcoords="offset points", fontsize=9)
 
 
 def _spreads(axes: "Axes", plot: Spreads) -> None:
@@ -123,24 +131,36 @@ def _stacks(axes: "Axes", plot: Stacks) -> None:
         axes.bar(at, heights, 0.62, bottom=under, color=_PARTS[number], label=name, edgecolor=_GRID, linewidth=0.4)
         under = [below + height for below, height in zip(under, heights, strict=True)]
     axes.set_xticks(at, plot.columns)
-    axes.tick_params(axis="x", length=0)
+    axes.tick_params(length=0)
     axes.grid(axis="y", linewidth=0.8)
-    axes.set_ylabel(plot.y.label)
+    axes.set(xlabel=plot.x.label, ylabel=plot.y.label)
 
 
 def _axis(axes: "Axes", which: str, axis: Axis) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import NullLocator, StrMethodFormatter
 
     one = getattr(axes, f"{which}axis")
     axes.set(**{f"{which}label": axis.label})
     if axis.is_log:
         axes.set(**{f"{which}scale": "log"})
-        one.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        one.set_ticks(_round_numbers(*one.get_view_interval()))
     one.set_major_formatter(StrMethodFormatter("{x:,g}"))
     if axis.marks:
         one.set_ticks([at for at, _ in axis.marks], [text for _, text in axis.marks])
     one.set_minor_locator(NullLocator())
     one.set_tick_params(length=0)
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Three at least, of the roundest that give as many: on a logarithmic axis the library labels powers of ten, and
+    latencies of one deployment seldom span two."""
+    found: list[float] = []
+    for digits in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        found = [digit * 10.0**power for power in powers for digit in digits if low <= digit * 10.0**power <= high]
+        if len(found) >= 3:
+            break
+    return found
 
 
 def _inline(figure: "Figure", plot: Plot) -> Html:
@@ -158,4 +178,3 @@ def _inline(figure: "Figure", plot: Plot) -> Html:
     named = tag("title", plot.title, id=f"{plot.name}-title") + tag("desc", plot.about, id=f"{plot.name}-about")
     head = f'<svg {box[0] if box else ""} role="img" aria-labelledby="{html(plot.name)}-title {html(plot.name)}-about">'
     return Html(f"{head}{named}{body}</svg>")
-

@@ -1,7 +1,7 @@
 """A plan as a person reads it: what was decided, against what else, where memory goes, how fast, and the command."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from holddown.base.evidence import Known
 from holddown.base.units import count_text, size_text
@@ -231,14 +231,24 @@ def no_plan_text(no: NoPlan) -> str:
     return "\n".join([*lines, *(line for label, text in remedies for line in wrapped(label, text, 2))])
 
 
-def command_text(spec: LaunchSpec) -> str:
-    """What could be pasted into a shell. A secret is named, never shown."""
+def command_text(spec: LaunchSpec, between: str = " ") -> str:
+    """What could be pasted into a shell. A secret is named, never shown. between: options, each with its value."""
     secrets = [f"{secret.name}={_read(secret)}" for secret in spec.secrets if not secret.file]
     files = [
         f"(umask 077; echo {secret.name}: {_read(secret)} > {secret.file}) &&" for secret in spec.secrets if secret.file
     ]
     variables = [f"{each.name}={shlex.quote(each.value)}" for each in spec.env]
-    return " ".join([*files, *secrets, *variables, shlex.join(spec.argv)])
+    return between.join([*files, *secrets, *variables, *_options(spec.argv)])
+
+
+def _options(argv: Sequence[str]) -> list[str]:
+    """The program with its first words, then each option with its values, quoted for a shell."""
+    groups: list[list[str]] = [[]]
+    for word in argv:
+        if word.startswith("--"):
+            groups.append([])
+        groups[-1].append(word)
+    return [shlex.join(group) for group in groups if group]
 
 
 def _read(secret: SecretEnv) -> str:

@@ -11,11 +11,11 @@ from holddown.plan.plan import Plan
 def memory(told: Told) -> Html:
     plan = told.deployment.birth.plan
     shown = [(f"GPU {name}", budget) for name, budget in devices(plan)] or [("RAM", plan.budget)]
-    bars = [_bar(name, budget) for name, budget in shown]
+    bars = [_bar(name, budget, _parts(plan, budget)) for name, budget in shown]
     budgets = [budget for _, budget in shown]
-    parts = {label: None for budget in budgets for label, _ in memory_parts(budget)}
+    parts = {label: None for budget in budgets for label, _ in _parts(plan, budget)}
     rows = [
-        [_key(number, label), *(size_text(dict(memory_parts(budget)).get(label, 0)) for budget in budgets)]
+        [_key(number, label), *(size_text(dict(_parts(plan, budget)).get(label, 0)) for budget in budgets)]
         for number, label in enumerate(parts)
     ]
     rows.append(["left of its share", *(size_text(budget.free_bytes) for budget in budgets)])
@@ -23,9 +23,14 @@ def memory(told: Told) -> Html:
     return section("memory", "Where memory goes", *bars, figures, _cache(told, plan))
 
 
-def _bar(name: str, budget: MemoryBudget) -> Html:
+def _parts(plan: Plan, budget: MemoryBudget) -> list[tuple[str, int]]:
+    """What a GPU's runtime is called, a CPU engine's own processes are."""
+    of_cpu = {"context and NCCL": "the engine's own processes"} if not plan.gpus else {}
+    return [(of_cpu.get(label, label), size) for label, size in memory_parts(budget)]
+
+
+def _bar(name: str, budget: MemoryBudget, parts: list[tuple[str, int]]) -> Html:
     whole = budget.device_bytes or budget.capacity_bytes
-    parts = memory_parts(budget)
     spans = [
         tag("span", style=f"width:{size / whole:.2%};background:var(--part-{number})")
         for number, (_, size) in enumerate(parts)

@@ -1,12 +1,12 @@
 """The page: one idea per section, in the order in which a reader asks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from holddown.explain.report.markup import Html, joined, pairs, section, table, tag
 from holddown.explain.report.memory import memory
 from holddown.explain.report.plot import Draw, Plot
-from holddown.explain.report.running import failure, notes, place, reasons, running
 from holddown.explain.report.predicted import predicted
+from holddown.explain.report.running import failure, notes, place, reasons, running
 from holddown.explain.report.speed import arrival_text, figure_of, figure_text, sound_phases, speed, throughput
 from holddown.explain.report.style import STYLE
 from holddown.explain.report.told import Told, date_text
@@ -16,6 +16,7 @@ from holddown.launch.lifecycle import State
 from holddown.measure.metrics import summary
 
 _CLASSES = {State.RELEASED: "good", State.FAILED: "bad", State.STUCK: "bad"}
+"""Any other is neither."""
 
 
 def page(told: Told, draw: Draw) -> str:
@@ -44,14 +45,15 @@ def page(told: Told, draw: Draw) -> str:
         unknown(told),
     )
     foot = tag(
-        "footer", f"Put together by holddown {told.version}, {date_text(told.at)}, from record {told.deployment.birth.id}."
+        "footer",
+        f"Put together by holddown {told.version}, {date_text(told.at)}, from record {told.deployment.birth.id}.",
     )
     return "<!doctype html>\n" + tag("html", tag("head", *head), tag("body", body, foot), lang="en") + "\n"
 
 
 def _head(told: Told) -> Html:
     deployment = told.deployment
-    state = tag("span", deployment.label, class_=_CLASSES.get(deployment.status.state, "open"))
+    state = tag("span", deployment.label, class_=_CLASSES.get(deployment.status.state, "neither"))
     what = f": {deployment.birth.model.name} with {deployment.birth.plan.engine}, {place(deployment.birth.plan)}"
     figures = (tag("div", tag("dt", name), tag("dd", text)) for name, text in _figures(told))
     return tag(
@@ -64,7 +66,9 @@ def _head(told: Told) -> Html:
 
 def _figures(told: Told) -> Iterator[tuple[str, str]]:
     """The few that a reader wants first: of the load run, or of the first impression where there is none."""
-    yield "checks passed", counted_text(told).partition(" checks")[0]
+    count, is_counted, _ = counted_text(told).partition(" checks passed")
+    if is_counted:
+        yield "checks passed", count
     sound = sound_phases(told.bench) if told.bench is not None else ()
     if sound:
         first = figure_of(sound[0], "ttft", 50)
@@ -86,7 +90,6 @@ def environment(told: Told) -> Html:
     rows = [
         ("engine", tag("code", birth.engine.executable)),
         ("checkpoint", joined(["digest ", tag("code", birth.plan.model_digest[:16])])),
-        ("GPUs", f"{len(birth.plan.gpus)} x {birth.plan.hardware.gpu}" if birth.plan.hardware else ""),
         ("fabric", birth.plan.hardware.fabric if birth.plan.hardware else ""),
         ("variables", f"{len(birth.environment)} inherited, not shown here: holddown explain {birth.name} --json"),
     ]

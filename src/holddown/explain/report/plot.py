@@ -26,12 +26,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """low, high: of its interval, None for none. text: beside it."""
+    """interval: of y. text: beside it."""
 
     x: float
     y: float
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     text: str = ""
 
 
@@ -86,6 +85,7 @@ class Stacks:
     name: str
     title: str
     about: str
+    x: Axis
     y: Axis
     columns: tuple[str, ...]
     parts: tuple[tuple[str, tuple[float, ...]], ...]

@@ -6,7 +6,7 @@ from dataclasses import fields
 from holddown.base.evidence import Unknown
 from holddown.explain.report.markup import Html, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Stacks
-from holddown.explain.report.speed import figure_of, figure_text, sound_phases
+from holddown.explain.report.speed import figure_of, figure_text, interval, sound_phases
 from holddown.explain.report.told import Told
 from holddown.measure.run import Closed
 from holddown.plan.step import StepTime
@@ -25,18 +25,20 @@ def predicted(told: Told, chart: Chart) -> Html:
     title = "Predicted, and measured"
     if isinstance(points, Unknown):
         return section("predicted", title, tag("p", f"Not predicted: {points.why}."))
+    step = _step(points.value)
     lengths = f"{sizes[0]} tokens in and {sizes[1]} out"
     return section(
         "predicted",
         title,
-        tag("p", f"What the plan's model of a decode step says for requests of {lengths}, before any measurement moved it."),
+        tag("p", f"For requests of {lengths}, by the plan's model of a decode step, which no measurement has moved."),
         tag(
             "div",
             chart(_throughput(points.value, measured), "the shade: four of five deployments lie in it"),
-            chart(_step(points.value), f"one decode step, by requests at once; {lengths}"),
+            chart(step, "in milliseconds, by requests at once"),
             class_="charts",
         ),
         _table(points.value, measured),
+        _step_table(step),
     )
 
 
@@ -48,7 +50,7 @@ def _measured(told: Told) -> list[tuple[int, Dot]]:
             rate = figure_of(phase, "output_throughput")
             if isinstance(phase.arrival, Closed) and rate is not None:
                 load = phase.arrival.concurrency
-                found.append((load, Dot(load, rate.value, rate.low, rate.high)))
+                found.append((load, Dot(load, rate.value, interval(rate))))
         return found
     return [(one.concurrency, Dot(one.concurrency, one.measured)) for one in told.deployment.status.comparisons]
 
@@ -59,7 +61,9 @@ def _sizes(told: Told) -> tuple[int, int]:
     if told.bench is not None:
         traces = [each for phase in told.bench.phases for each in phase.traces if not each.fault]
         if traces:
-            inputs, outputs = (sum(getattr(each, name) for each in traces) for name in ("input_tokens", "output_tokens"))
+            inputs, outputs = (
+                sum(getattr(each, name) for each in traces) for name in ("input_tokens", "output_tokens")
+            )
             return round(inputs / len(traces)), round(outputs / len(traces))
     for one in told.deployment.status.comparisons:
         return one.input_tokens, one.output_tokens
@@ -92,7 +96,16 @@ def _step(points: Sequence[Predicted]) -> Stacks:
     shown = tuple(part for part in parts if any(part[1]))
     about = "Milliseconds of one decode step by what takes them, a column for each number of requests at once."
     columns = tuple(str(each.concurrency) for each in points)
-    return Stacks("step", "What a decode step is made of", about, Axis("ms"), columns, shown)
+    axes = Axis("requests at once"), Axis("ms")
+    return Stacks("step", "What a decode step is made of", about, *axes, columns, shown)
+
+
+def _step_table(stacks: Stacks) -> Html:
+    names = ("at once", *(name for name, _ in stacks.parts))
+    rows = [
+        [column, *(figure_text(heights[at]) for _, heights in stacks.parts)] for at, column in enumerate(stacks.columns)
+    ]
+    return table("Milliseconds of a decode step", names, rows)
 
 
 def _table(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]) -> Html:
@@ -100,15 +113,13 @@ def _table(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]) -> 
     rows = []
     for each in points:
         speed, dot = each.speed.throughput_tok_s, dots.get(each.concurrency)
-        share = each.speed.dominated_by[0]
         rows.append(
             [
                 f"{each.concurrency} at once",
                 f"{figure_text(speed.value)} ({figure_text(speed.low)} to {figure_text(speed.high)})",
                 figure_text(dot.y) if dot is not None else "–",
                 f"{dot.y / speed.value - 1:+.0%}" if dot is not None else "–",
-                f"{share.fraction:.0%} {share.name.replace('_', ' ')}",
             ]
         )
-    names = ("load", "predicted tok/s", "measured", "off by", "most of a step")
+    names = ("load", "predicted tok/s", "measured", "off by")
     return table("Output tokens a second of all requests together", names, rows)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def running(told: Told) -> Html:
-    birth, status = told.deployment.birth, told.deployment.status
+    birth = told.deployment.birth
     plan, model = birth.plan, birth.model
     size = f"{_fact(model.parameters, count_text)} parameters, {size_text(model.weights_bytes)} of weights"
     rows = [
@@ -30,16 +30,17 @@ def running(told: Told) -> Html:
         ("started", joined([date_text(birth.created_at), _ready_after(told)], ", ")),
         ("started by", tag("code", birth.up_again)),
     ]
-    command = tag("pre", command_text(birth.spec), tabindex="0", aria_label="The engine's command line")
+    command = tag("pre", command_text(birth.spec, " \\\n  "))
     return section("runs", "What runs, and where", pairs(rows), tag("h3", "The command"), command)
 
 
 def place(plan: Plan) -> str:
-    """`TP2 on GPU 0,1 (H200)`, or the CPU."""
+    """`TP2 on 2 x H200 SXM (GPU 0,1)`, or the CPU."""
     if not plan.gpus:
         return "the CPU"
-    gpu = f" ({plan.hardware.gpu})" if plan.hardware else ""
-    return f"{plan.parallelism.text} on GPU {','.join(map(str, plan.gpus))}{gpu}"
+    gpus = f"GPU {','.join(map(str, plan.gpus))}"
+    kind = f"{len(plan.gpus)} x {plan.hardware.gpu} ({gpus})" if plan.hardware else gpus
+    return f"{plan.parallelism.text} on {kind}"
 
 
 def _quantization(told: Told) -> str:
@@ -71,11 +72,7 @@ def _ready_after(told: Told) -> str:
 def reasons(told: Told) -> Html:
     birth = told.deployment.birth
     names = {setting.name for setting in birth.plan.settings}
-    variables = [
-        tag("li", tag("p", tag("code", f"{each.name}={each.value}", class_="flag")), tag("p", each.because))
-        for each in birth.spec.env
-        if each.name not in names
-    ]
+    variables = [_item(f"{each.name}={each.value}", each.because) for each in birth.spec.env if each.name not in names]
     return section(
         "why",
         "Why each setting is as it is",
@@ -86,13 +83,14 @@ def reasons(told: Told) -> Html:
 
 def _setting(setting: Setting) -> Html:
     flag = f"{setting.name}={setting.value}" if setting.name.isupper() else f"--{setting.name} {setting.value}"
-    return tag(
-        "li",
-        tag("p", tag("code", flag, class_="flag")),
-        tag("p", setting.because),
-        tag("p", f"from {setting.source}", class_="because"),
-        tag("p", f"else: {setting.alternative}", class_="because") if setting.alternative else "",
+    return _item(
+        flag, setting.because, f"from {setting.source}", f"else {setting.alternative}" * bool(setting.alternative)
     )
+
+
+def _item(flag: str, because: str, *more: str) -> Html:
+    lines = (tag("p", text, class_="because") for text in more if text)
+    return tag("li", tag("p", tag("code", flag), class_="flag"), tag("div", tag("p", because), *lines))
 
 
 def _starts(told: Told) -> Html:
@@ -130,5 +128,4 @@ def finding(one: Finding) -> Html:
 def notes(told: Told) -> Html:
     """What the plan and the supervisor had to say; nothing where that is nothing."""
     found = (*told.deployment.birth.plan.findings, *told.deployment.status.notes)
-    items = [tag("li", finding(each)) for each in found]
-    return section("notes", "What to know about it", tag("ul", *items, class_="items")) if items else Html()
+    return section("notes", "What to know about it", *map(finding, found)) if found else Html()

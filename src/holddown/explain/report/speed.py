@@ -30,6 +30,10 @@ def figure_of(phase: Phase, metric: str, rank: int = 0) -> Figure | None:
     return next((each for each in phase.figures if (each.metric, each.percentile) == (metric, rank)), None)
 
 
+def interval(figure: Figure) -> tuple[float, float] | None:
+    return (figure.low, figure.high) if figure.low is not None and figure.high is not None else None
+
+
 def throughput(phase: Phase) -> float:
     """Output tokens a second; 0 where none came."""
     figure = figure_of(phase, "output_throughput")
@@ -43,7 +47,7 @@ def sound_phases(run: BenchRun) -> tuple[Phase, ...]:
 
 def figure_text(value: float) -> str:
     """Three digits that count, thousands set apart."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,.{2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0}f}"
 
 
 def speed(told: Told, chart: Chart) -> Html:
@@ -113,7 +117,7 @@ def _latency_line(phases: Sequence[Phase], metric: str, rank: int, *, dashed: bo
         rate, latency = figure_of(phase, "output_throughput"), figure_of(phase, metric, rank)
         if rate is not None and latency is not None:
             text = "" if dashed else arrival_text(phase.arrival).removesuffix(" at once")
-            dots.append(Dot(rate.value, latency.value, latency.low, latency.high, text))
+            dots.append(Dot(rate.value, latency.value, interval(latency), text))
     ink = Ink.SECOND if dashed else Ink.FIRST
     return Line(f"p{rank}", ink, tuple(dots), dashed=dashed) if dots else None
 
@@ -149,9 +153,8 @@ def _table(run: BenchRun) -> Html:
 def _cell(figure: Figure | None) -> str:
     if figure is None:
         return "–"
-    if figure.percentile == 0 and figure.low is not None and figure.high is not None:
-        return f"{figure_text(figure.value)} ({figure_text(figure.low)} to {figure_text(figure.high)})"
-    return figure_text(figure.value)
+    within = interval(figure) if figure.percentile == 0 else None
+    return figure_text(figure.value) + (f" ({figure_text(within[0])} to {figure_text(within[1])})" if within else "")
 
 
 def _first_impression(measurements: Sequence[Measurement]) -> Html:

@@ -29,7 +29,10 @@ h2 { font-size: 1.25rem; line-height: 1.3; margin: 0 0 .75rem; letter-spacing: -
 h3 { font-size: 1rem; margin: 2rem 0 .5rem; }
 p { margin: 0 0 1rem; max-width: 42rem; }
 section { margin-top: 3rem; padding-top: 1.5rem; border-top: 1px solid var(--rule); }
-code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .86em; }
+code, pre {
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: .86em;
+}
 code { overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--wash); padding: .9rem 1rem; margin: 0 0 1rem; }
 a { color: var(--first); }
@@ -37,10 +40,16 @@ a { color: var(--first); }
 .soft, figcaption, .because, footer { font-size: .9rem; }
 .lead { font-size: 1.1rem; }
 .good { color: var(--good); } .bad { color: var(--bad); } .open { color: var(--open); }
-.good, .bad, .open { font-weight: 600; }
+.good, .bad, .open, .neither { font-weight: 600; }
 
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 1.25rem 2rem; margin: 2rem 0 0; }
-.figures div { border-top: 2px solid var(--ink); padding-top: .5rem; }
+.figures {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr));
+  gap: 1.25rem 2rem; margin: 2rem 0 0;
+}
+.figures div {
+  border-top: 2px solid var(--ink); padding-top: .5rem;
+  display: flex; flex-direction: column-reverse; justify-content: flex-end;
+}
 .figures dt { font-size: .85rem; color: var(--ink-soft); line-height: 1.35; }
 .figures dd { margin: 0; font-size: 1.7rem; line-height: 1.25; font-variant-numeric: tabular-nums; }
 .figures dd small { font-size: .9rem; color: var(--ink-soft); }
@@ -50,21 +59,32 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .pairs div { display: grid; grid-template-columns: 9rem 1fr; gap: 0 1.25rem; padding: .3rem 0; }
 .pairs dt { color: var(--ink-soft); }
 .items { list-style: none; margin: 0 0 1rem; padding: 0; }
-.items > li { padding: .7rem 0; border-bottom: 1px solid var(--rule); }
+.items > li {
+  padding: .6rem 0; border-bottom: 1px solid var(--rule);
+  display: grid; grid-template-columns: 17rem 1fr; gap: .1rem 1.5rem;
+}
 .items > li:last-child { border-bottom: 0; }
 .items p { margin: 0; max-width: none; }
+.items .flag { overflow-wrap: anywhere; }
 .flag { font-weight: 600; }
 
 .wide { overflow-x: auto; margin: 0 0 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 caption { text-align: left; font-size: .9rem; padding-bottom: .4rem; }
-th, td { padding: .35rem .9rem .35rem 0; text-align: left; vertical-align: baseline; border-bottom: 1px solid var(--rule); }
+th, td {
+  padding: .35rem .9rem .35rem 0; text-align: left;
+  vertical-align: baseline; border-bottom: 1px solid var(--rule);
+}
 th { font-weight: 500; }
+.figured th[scope=row] { white-space: nowrap; }
 thead th { color: var(--ink-soft); font-weight: 400; font-size: .85rem; }
 .n { text-align: right; white-space: nowrap; padding-right: 0; padding-left: .9rem; }
 thead .n { white-space: normal; }
 
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1.5rem 2.5rem; margin: 0 0 1.5rem; }
+.charts {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr));
+  gap: 1.5rem 2.5rem; margin: 0 0 1.5rem;
+}
 figure { margin: 0; }
 figcaption strong { display: block; color: var(--ink); font-weight: 600; font-size: 1rem; }
 svg { display: block; width: 100%; height: auto; margin-top: .5rem; font-family: inherit; }
@@ -79,7 +99,7 @@ footer { margin-top: 4rem; border-top: 1px solid var(--rule); padding-top: 1rem;
   body { padding-top: 1.75rem; }
   h1 { font-size: 1.6rem; }
   section { margin-top: 2.25rem; }
-  .pairs div { grid-template-columns: 1fr; padding: .35rem 0; }
+  .pairs div, .items > li { grid-template-columns: 1fr; }
   .figures { grid-template-columns: 1fr 1fr; gap: 1rem 1.25rem; }
   .figures dd { font-size: 1.35rem; }
   table { font-size: .85rem; }
@@ -88,7 +108,10 @@ footer { margin-top: 4rem; border-top: 1px solid var(--rule); padding-top: 1rem;
 @media print {
   @page { margin: 16mm; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { padding: 0; max-width: none; background: none; font-size: 10pt; }
+  html { font-size: 9.5pt; }
+  body { padding: 0; max-width: none; background: none; }
+  .figures { grid-template-columns: repeat(4, 1fr); }
+  .charts { grid-template-columns: 1fr 1fr; }
   section { margin-top: 1.5rem; padding-top: 1rem; }
   h2, h3, caption { break-after: avoid; }
   figure, tr, .items > li, .bar, .pairs div { break-inside: avoid; }

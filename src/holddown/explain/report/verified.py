@@ -46,4 +46,5 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Html:
 def _verdict(one: Verdict) -> Html:
     outcome = tag("span", str(one.outcome).replace("_", " "), class_=_CLASSES.get(one.outcome, "open"))
     causes = [tag("p", f"{each.what}. {each.do}", class_="because") for each in one.findings]
-    return joined([tag("p", tag("strong", one.check), " ", outcome), tag("p", one.seen, class_="because"), *causes])
+    seen = tag("div", tag("p", one.seen, class_="because"), *causes)
+    return joined([tag("p", tag("strong", one.check), " ", outcome), seen])
