@@ -13,6 +13,7 @@ from holddown.plan.rig import named_rig
 from holddown.plan.speed import closed_loop, predict
 from holddown.plan.step import StepTime
 from holddown.plan.work import model_work
+from holddown.remember.run import BenchRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,14 @@ def curve(
         asked = (work.value, rig, plan.parallelism, kv, workload, load, plan.kv_cache.tokens)
         points.append(Predicted(load, predict(*asked), closed_loop(*asked).step))
     return derived(tuple(points), "the speed model of the plan")
+
+
+def lengths(run: BenchRun) -> tuple[int, int] | None:
+    """Tokens in and out of a run's requests, in the mean; None where none succeeded."""
+    traces = [each for phase in run.phases for each in phase.traces if not each.fault]
+    if not traces:
+        return None
+    return (
+        round(sum(each.input_tokens for each in traces) / len(traces)),
+        round(sum(each.output_tokens for each in traces) / len(traces)),
+    )

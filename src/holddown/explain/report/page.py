@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from holddown.explain.figures import arrival_text, figure_of, figure_text
 from holddown.explain.report.markup import Html, joined, pairs, section, table, tag
 from holddown.explain.report.memory import memory
 from holddown.explain.report.plot import Draw, Plot
 from holddown.explain.report.predicted import predicted
 from holddown.explain.report.running import failure, notes, place, reasons, running
-from holddown.explain.report.speed import arrival_text, figure_of, figure_text, sound_phases, speed, throughput
+from holddown.explain.report.speed import sound_phases, speed, throughput
 from holddown.explain.report.style import STYLE
 from holddown.explain.report.told import Told, date_text
 from holddown.explain.report.unknown import unknown

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from holddown.base.evidence import Unknown
+from holddown.explain.figures import figure_of, figure_text, interval
 from holddown.explain.report.markup import Html, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Stacks
-from holddown.explain.report.speed import figure_of, figure_text, interval, sound_phases
+from holddown.explain.report.speed import sound_phases
 from holddown.explain.report.told import Told
 from holddown.measure.run import Closed
 from holddown.plan.step import StepTime
-from holddown.remember.curve import Predicted, curve
+from holddown.remember.curve import Predicted, curve, lengths
 
 _LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -58,13 +59,9 @@ def _measured(told: Told) -> list[tuple[int, Dot]]:
 def _sizes(told: Told) -> tuple[int, int]:
     """Tokens in and out of what was measured; of the plan's workload where nothing was."""
     workload = told.deployment.birth.plan.workload
-    if told.bench is not None:
-        traces = [each for phase in told.bench.phases for each in phase.traces if not each.fault]
-        if traces:
-            inputs, outputs = (
-                sum(getattr(each, name) for each in traces) for name in ("input_tokens", "output_tokens")
-            )
-            return round(inputs / len(traces)), round(outputs / len(traces))
+    sizes = lengths(told.bench) if told.bench is not None else None
+    if sizes is not None:
+        return sizes
     for one in told.deployment.status.comparisons:
         return one.input_tokens, one.output_tokens
     return workload.input_tokens, workload.output_tokens

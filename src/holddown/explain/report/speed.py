@@ -1,37 +1,18 @@
 """How fast it is: a load run's figures as curves and distributions, each with its table."""
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
 
 from holddown.base.evidence import Known
+from holddown.explain.figures import arrival_text, figure_of, figure_text, interval
 from holddown.explain.report.markup import Html, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Plot, Spread, Spreads
 from holddown.explain.report.told import Told, date_text
 from holddown.measure.metrics import Measurement
-from holddown.measure.run import Arrival, Closed, Figure, Open, Phase
+from holddown.measure.run import Figure, Phase
 from holddown.measure.stats import percentile
 from holddown.remember.run import BenchRun
 
 _LATENCIES = (("ttft", "Time to the first token"), ("itl", "Pause between tokens"))
-
-
-def arrival_text(arrival: Arrival) -> str:
-    """`8 at once`, `4/s poisson`."""
-    match arrival:
-        case Closed():
-            return f"{arrival.concurrency} at once"
-        case Open():
-            return f"{arrival.rate_per_s:g}/s {arrival.spacing}"
-        case _:
-            assert_never(arrival)
-
-
-def figure_of(phase: Phase, metric: str, rank: int = 0) -> Figure | None:
-    return next((each for each in phase.figures if (each.metric, each.percentile) == (metric, rank)), None)
-
-
-def interval(figure: Figure) -> tuple[float, float] | None:
-    return (figure.low, figure.high) if figure.low is not None and figure.high is not None else None
 
 
 def throughput(phase: Phase) -> float:
@@ -43,11 +24,6 @@ def throughput(phase: Phase) -> float:
 def sound_phases(run: BenchRun) -> tuple[Phase, ...]:
     """Those whose figures are the server's."""
     return tuple(each for each in run.phases if not each.client.limited and throughput(each))
-
-
-def figure_text(value: float) -> str:
-    """Three digits that count, thousands set apart."""
-    return f"{value:,.{2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0}f}"
 
 
 def speed(told: Told, chart: Chart) -> Html:
