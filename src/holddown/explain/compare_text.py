@@ -52,8 +52,10 @@ def _summary(found: Sequence[Difference]) -> Iterator[str]:
     words = [_word(one) for one in found]
     counts = [(words.count(word), word) for word in ("faster", "slower")]
     said = [f"B is {word} in {count}" for count, word in counts if count]
-    unsure = sum(not one.is_shown for one in found)
-    said += [f"no difference is shown in {unsure}"] if unsure else []
+    few = sum(one.method is Method.NONE for one in found)
+    alike = sum(not one.is_shown for one in found) - few
+    said += [f"no difference is shown in {alike}"] if alike else []
+    said += [f"too few requests tell of {few}"] if few else []
     if found:
         yield f"of {len(found)} figures: {', '.join(said)}"
 

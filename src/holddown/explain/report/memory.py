@@ -19,7 +19,7 @@ def memory(told: Told) -> Html:
         for number, label in enumerate(parts)
     ]
     rows.append(["left of its share", *(size_text(budget.free_bytes) for budget in budgets)])
-    figures = table("As planned, of each device", ("", *(name for name, _ in shown)), rows)
+    figures = table("As planned, of each device", ("part", *(name for name, _ in shown)), rows)
     return section("memory", "Where memory goes", *bars, figures, _cache(told, plan))
 
 

@@ -21,7 +21,7 @@ def running(told: Told) -> Html:
     plan, model = birth.plan, birth.model
     size = f"{_fact(model.parameters, count_text)} parameters, {size_text(model.weights_bytes)} of weights"
     rows = [
-        ("model", joined([tag("code", plan.model_path), f"{size}, {_quantization(told)}"], Html("<br>"))),
+        ("model", joined([tag("div", tag("code", plan.model_path)), f"{size}, {_quantization(told)}"])),
         ("engine", f"{plan.engine}: {plan.engine_because}"),
         ("on", ": ".join(filter(None, (place(plan), plan.parallelism_because)))),
         ("answers at", joined([tag("code", f"{birth.spec.base_url}/v1"), f"as {plan.served_model_name}"], " ")),

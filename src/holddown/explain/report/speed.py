@@ -121,7 +121,8 @@ def _table(run: BenchRun) -> Html:
     rows = []
     for phase in run.phases:
         cells = (_cell(figure_of(phase, metric, rank)) for _, metric, rank in _COLUMNS)
-        rows.append([arrival_text(phase.arrival), *cells, f"{len(phase.traces)}"])
+        whose = " (the client's)" if phase.client.limited else ""
+        rows.append([arrival_text(phase.arrival) + whose, *cells, f"{len(phase.traces)}"])
     names = ("load", *(each for each, *_ in _COLUMNS), "n")
     return table("Each load; in brackets the 95 % interval, where the sample carries one", names, rows)
 
