@@ -28,7 +28,7 @@ def an_fp8_one() -> Deployment:
     """The same with an FP8 cache, measured before: what it calibrates."""
     birth = a_gpu_birth("11111111", "m-fp8", created_at=20_000.0)
     source = Source(SourceKind.USER, "--set kv-cache-dtype=fp8")
-    because = "you set it, since the cache holds twice as many tokens so, and the answers were checked against the other"
+    because = "you set it, since the cache holds twice as many tokens so, and the answers were held against the other's"
     plan = replace(birth.plan, settings=(*birth.plan.settings, Setting("kv-cache-dtype", "fp8", because, source)))
     comparisons = (Comparison(1, 512, 64, Estimate(200, 150, 260), 180.0),)
     return Deployment(replace(birth, plan=plan), replace(a_status(State.STOPPED), comparisons=comparisons))

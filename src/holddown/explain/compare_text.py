@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holddown.explain.drawing import columns, wrapped
 from holddown.explain.figures import arrival_text, figure_text
-from holddown.measure.compare import RESAMPLES, Difference, LoadDifference, Method
+from holddown.measure.compare import RERUN, RESAMPLES, Difference, LoadDifference, Method
 from holddown.remember.foretold import Foretold
 from holddown.remember.side import Change
 
@@ -89,8 +89,8 @@ def _footnotes(found: Sequence[Difference]) -> Iterator[str]:
     methods = {one.method for one in found}
     if Method.BOOTSTRAP in methods:
         text = (
-            f"95 %, {RESAMPLES} bootstrap resamples of the requests in blocks that ran together. By how much a second "
-            "run of the same would differ is not in it: loads that were run three times or more tell that"
+            f"95 %, {RESAMPLES} bootstrap resamples of the requests in blocks that ran together, and {RERUN:.0%} for "
+            "what differs from run to run, which is assumed: loads that were run three times or more tell it"
         )
         yield from wrapped("intervals  ", text)
     if Method.WELCH in methods:

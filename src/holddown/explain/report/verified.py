@@ -1,13 +1,16 @@
 """Whether it answers rightly, by every check that was made, and what was not shown."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from holddown.explain.report.markup import Html, joined, section, tag
 from holddown.explain.report.told import Told, date_text
 from holddown.verify.verdict import Outcome, Verdict
 
-_CLASSES = {Outcome.PASSED: "good", Outcome.FAILED: "bad"}
+_CLASSES = {Outcome.FAILED: "bad", Outcome.PASSED: "good"}
 """Any other shows nothing, one way or the other."""
+_ORDER = {Outcome.FAILED: 0, Outcome.PASSED: 2}
+"""What failed stands first, then what was not shown."""
 
 
 def verified(told: Told) -> Html:
@@ -27,24 +30,22 @@ def verified(told: Told) -> Html:
 
 
 def counted_text(told: Told) -> str:
-    """`6 of 7 checks passed, 1 shows nothing either way`, of the newest verification."""
+    """`5 of 7 checks passed, 1 failed, 1 skipped`, of the newest verification."""
     verdicts = told.verify.verdicts if told.verify is not None else told.deployment.status.verdicts
     if not verdicts:
         return "nothing was checked"
-    passed, failed = (sum(each.outcome is kind for each in verdicts) for kind in _CLASSES)
-    unclear = len(verdicts) - passed - failed
-    texts = [f"{passed} of {len(verdicts)} checks passed"]
-    texts += [f"{failed} failed"] if failed else []
-    texts += [f"{unclear} {'shows' if unclear == 1 else 'show'} nothing either way"] if unclear else []
-    return ", ".join(texts)
+    counts = Counter(each.outcome for each in verdicts)
+    texts = [f"{counts.pop(Outcome.PASSED, 0)} of {len(verdicts)} checks passed"]
+    return ", ".join([*texts, *(f"{count} {outcome}" for outcome, count in sorted(counts.items()))])
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Html:
-    return tag("ul", *(tag("li", _verdict(each)) for each in verdicts), class_="items")
+    ordered = sorted(verdicts, key=lambda each: _ORDER.get(each.outcome, 1))
+    return tag("ul", *(tag("li", _verdict(each)) for each in ordered), class_="items")
 
 
 def _verdict(one: Verdict) -> Html:
-    outcome = tag("span", str(one.outcome).replace("_", " "), class_=_CLASSES.get(one.outcome, "open"))
+    outcome = tag("span", str(one.outcome), class_=_CLASSES.get(one.outcome, "open"))
     causes = [tag("p", f"{each.what}. {each.do}", class_="because") for each in one.findings]
     seen = tag("div", tag("p", one.seen, class_="because"), *causes)
     return joined([tag("p", tag("strong", one.check), " ", outcome), seen])
