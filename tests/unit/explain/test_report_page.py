@@ -73,7 +73,7 @@ def test_a_released_deployment_tells_everything() -> None:
         "100.0 GiB",
         "The engine says that it holds 790.0 K.",
         "14 of 16 calls are valid",
-        "a tool call came as text. another parser",
+        "a tool call came as text",
         "16 at once",
         "FLASH_ATTN (the engine's own word)",
         "Put together by holddown 0.1.0, 1970-01-01 03:03 UTC, from record 0123abcd.",

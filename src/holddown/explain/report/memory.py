@@ -19,7 +19,7 @@ def memory(told: Told) -> Html:
         for number, label in enumerate(parts)
     ]
     rows.append(["left of its share", *(size_text(budget.free_bytes) for budget in budgets)])
-    figures = table("As planned, of each device", ("part", *(name for name, _ in shown)), rows)
+    figures = table("What is planned for each device", ("part", *(name for name, _ in shown)), rows)
     return section("memory", "Where memory goes", *bars, figures, _cache(told, plan))
 
 
@@ -38,7 +38,7 @@ def _bar(name: str, budget: MemoryBudget, parts: list[tuple[str, int]]) -> Html:
     ]
     said = ", ".join(f"{label} {size_text(size)}" for label, size in parts)
     bar = tag("div", *spans, class_="bar", role="img", aria_label=f"{name}, {size_text(whole)}: {said}")
-    used = f"{size_text(budget.used_bytes)} of {size_text(whole)} planned for"
+    used = f"{size_text(budget.used_bytes)} of {size_text(whole)}, as planned"
     return joined([tag("div", tag("strong", name), " ", tag("span", used, class_="soft")), bar])
 
 

@@ -83,7 +83,7 @@ def _plots(sound: Sequence[Phase]) -> list[tuple[Plot, str]]:
         if rows:
             about = f"{title} as distributions, a row for each load; the table below has the percentiles."
             caption = "each dot one percent of them; bar: the middle half; mark: the median"
-            plots.append((Spreads(f"spread-{metric}", title, about, Axis("ms", is_log=True), rows), caption))
+            plots.append((Spreads(f"spread-{metric}", f"{title}, its spread", about, Axis("ms", is_log=True), rows), caption))
     return plots
 
 
