@@ -1,6 +1,9 @@
 """How fast it is: a load run's figures as curves and distributions, each with its table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from statistics import mean
+from typing import assert_never
 
 from holddown.base.evidence import Known
 from holddown.explain.figures import arrival_text, figure_of, figure_text, interval
@@ -8,7 +11,7 @@ from holddown.explain.report.markup import Html, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Plot, Spread, Spreads
 from holddown.explain.report.told import Told, date_text
 from holddown.measure.metrics import Measurement
-from holddown.measure.run import Figure, Phase
+from holddown.measure.run import Closed, Figure, Open, Phase
 from holddown.measure.stats import percentile
 from holddown.remember.run import BenchRun
 
@@ -22,8 +25,18 @@ def throughput(phase: Phase) -> float:
 
 
 def sound_phases(run: BenchRun) -> tuple[Phase, ...]:
-    """Those whose figures are the server's."""
-    return tuple(each for each in run.phases if not each.client.limited and throughput(each))
+    """Those whose figures are the server's, the lightest load first; repeated ones beside each other."""
+    return tuple(each for each in sorted(run.phases, key=_weight) if not each.client.limited and throughput(each))
+
+
+def _weight(phase: Phase) -> tuple[bool, float]:
+    match phase.arrival:
+        case Closed():
+            return False, phase.arrival.concurrency
+        case Open():
+            return True, phase.arrival.rate_per_s
+        case _:
+            assert_never(phase.arrival)
 
 
 def speed(told: Told, chart: Chart) -> Html:
@@ -39,7 +52,7 @@ def speed(told: Told, chart: Chart) -> Html:
         *(tag("p", tag("span", "not the server's figures: ", class_="bad"), text) for text in _limits(run.phases)),
         tag("div", *(chart(plot, caption) for plot, caption in _plots(sound_phases(run))), class_="charts"),
         _table(run),
-        _engine_side(run.phases),
+        _engine_side(sorted(run.phases, key=_weight)),
         tag("p", _READING, class_="soft"),
     )
 
@@ -70,39 +83,59 @@ def _limits(phases: Iterable[Phase]) -> list[str]:
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def _plots(sound: Sequence[Phase]) -> list[tuple[Plot, str]]:
-    plots: list[tuple[Plot, str]] = []
-    for metric, title in _LATENCIES if len(sound) > 1 else ():
-        lines = tuple(filter(None, (_latency_line(sound, metric, 50), _latency_line(sound, metric, 95, dashed=True))))
+Load = tuple[Phase, ...]
+"""The phases of one load, which may have been repeated."""
+
+
+def _loads(phases: Iterable[Phase]) -> list[Load]:
+    return [tuple(group) for _, group in groupby(phases, key=lambda each: each.arrival)]
+
+
+def _plots(sound: Iterable[Phase]) -> Iterator[tuple[Plot, str]]:
+    loads = _loads(sound)
+    for metric, title in _LATENCIES if len(loads) > 1 else ():
+        lines = tuple(filter(None, (_latency_line(loads, metric, 50), _latency_line(loads, metric, 95, dashed=True))))
         if lines:
             about = f"{title} over output tokens per second, a point for each load; the table below has the figures."
             axes = Axis("output tokens per second"), Axis("ms", is_log=True)
-            plots.append((Curves(f"curve-{metric}", title, about, *axes, lines), "against throughput, by load"))
+            yield Curves(f"curve-{metric}", title, about, *axes, lines), "against throughput, by load"
     for metric, title in _LATENCIES:
-        rows = tuple(Spread(arrival_text(each.arrival), spread) for each in sound if (spread := _spread(each, metric)))
+        rows = tuple(
+            Spread(arrival_text(each[0].arrival), spread) for each in loads if (spread := _spread(each, metric))
+        )
         if rows:
             about = f"{title} as distributions, a row for each load; the table below has the percentiles."
             caption = "each dot one percent of them; bar: the middle half; mark: the median"
-            plots.append((Spreads(f"spread-{metric}", f"{title}, its spread", about, Axis("ms", is_log=True), rows), caption))
-    return plots
+            axis = Axis("ms", is_log=True)
+            yield Spreads(f"spread-{metric}", f"{title}, its spread", about, axis, rows), caption
 
 
-def _latency_line(phases: Sequence[Phase], metric: str, rank: int, *, dashed: bool = False) -> Line | None:
+def _latency_line(loads: Iterable[Load], metric: str, rank: int, *, dashed: bool = False) -> Line | None:
     dots = []
-    for phase in phases:
-        rate, latency = figure_of(phase, "output_throughput"), figure_of(phase, metric, rank)
-        if rate is not None and latency is not None:
-            text = "" if dashed else arrival_text(phase.arrival).removesuffix(" at once")
-            dots.append(Dot(rate.value, latency.value, interval(latency), text))
+    for load in loads:
+        found = [figure for phase in load if (figure := figure_of(phase, metric, rank)) is not None]
+        if found:
+            text = "" if dashed else arrival_text(load[0].arrival).removesuffix(" at once")
+            dots.append(Dot(mean(map(throughput, load)), mean(each.value for each in found), _within(found), text))
     ink = Ink.SECOND if dashed else Ink.FIRST
     return Line(f"p{rank}", ink, tuple(dots), dashed=dashed) if dots else None
 
 
-def _spread(phase: Phase, metric: str) -> tuple[float, ...]:
+def _within(found: Sequence[Figure]) -> tuple[float, float] | None:
+    """Of one load its interval; of repeated ones from the least to the most."""
+    if len(found) == 1:
+        return interval(found[0])
+    values = [each.value for each in found]
+    return min(values), max(values)
+
+
+def _spread(load: Load, metric: str) -> tuple[float, ...]:
     """0 % to 100 %; empty where there is nothing to spread."""
     if metric == "itl":
-        return phase.itl_quantiles_ms
-    values = [1000 * (each.first_s - each.due_s) for each in phase.traces if each.first_s is not None]
+        told = [phase.itl_quantiles_ms for phase in load if phase.itl_quantiles_ms]
+        return tuple(map(mean, zip(*told, strict=True)))
+    sound = [each for phase in load for each in phase.traces if not each.fault]
+    values = [1000 * (each.first_s - each.due_s) for each in sound if each.first_s is not None]
     return tuple(percentile(values, rank) for rank in range(101)) if values else ()
 
 
@@ -119,7 +152,7 @@ _COLUMNS = (
 
 def _table(run: BenchRun) -> Html:
     rows = []
-    for phase in run.phases:
+    for phase in sorted(run.phases, key=_weight):
         cells = (_cell(figure_of(phase, metric, rank)) for _, metric, rank in _COLUMNS)
         whose = " (the client's)" if phase.client.limited else ""
         rows.append([arrival_text(phase.arrival) + whose, *cells, f"{len(phase.traces)}"])

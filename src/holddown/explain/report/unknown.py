@@ -26,6 +26,6 @@ def _texts(told: Told) -> Iterator[str]:
         yield f"what a token takes in the KV cache: {plan.kv_cache.bytes_per_token.why}"
     if status.report is None:
         yield "what the engine made of its settings: it did not say, or holddown could not read it"
-    if told.bench is not None:
+    if told.bench is not None and len({each.arrival for each in told.bench.phases}) == len(told.bench.phases):
         yield "how much another run would differ: intervals here are of the requests within a run"
     yield "the driver, the clocks and the temperature of this machine at the time: no record holds them"
