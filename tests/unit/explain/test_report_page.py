@@ -153,6 +153,26 @@ def test_what_is_not_known_is_said() -> None:
     assert plots == []
 
 
+def test_loads_are_drawn_from_the_lightest_on_and_repeated_ones_as_one() -> None:
+    """In whatever order they were run."""
+    loads = [a_load(Closed(users), token_ms=5.0 + users, shift=shift) for shift in range(3) for users in (16, 1, 4)]
+    found, plots = seen(told(bench=a_sweep(loads=loads)))
+    curve, spread = plots[0], plots[2]
+    assert isinstance(curve, Curves) and isinstance(spread, Spreads)
+    assert [dot.text for dot in curve.lines[0].dots] == ["1", "4", "16"]
+    assert all(dot.interval and dot.interval[0] < dot.y < dot.interval[1] for dot in curve.lines[0].dots)
+    assert [row.name for row in spread.rows] == ["1 at once", "4 at once", "16 at once"]
+    assert "another run would differ" not in found.text
+
+
+def test_tokens_without_a_pause_between_them_can_be_drawn() -> None:
+    """Several came in each delta: a logarithmic axis has no zero."""
+    load = replace(a_load(Closed(1)), itl_quantiles_ms=(0.0,) * 101)
+    _, plots = seen(told(bench=a_sweep(loads=(load,))))
+    spread = plots[1]
+    assert isinstance(spread, Spreads) and min(spread.rows[0].quantiles) > 0
+
+
 @pytest.mark.parametrize("arrival", [Closed(1), Open(Spacing.POISSON, 4.0)])
 def test_one_load_is_a_distribution_and_no_curve(arrival: Closed | Open) -> None:
     """Of a closed and of an open loop."""

@@ -15,6 +15,7 @@ from holddown.measure.run import Closed, Figure, Open, Phase
 from holddown.measure.stats import percentile
 from holddown.remember.run import BenchRun
 
+_LEAST_MS = 0.1
 _LATENCIES = (("ttft", "Time to the first token"), ("itl", "Pause between tokens"))
 
 
@@ -100,9 +101,8 @@ def _plots(sound: Iterable[Phase]) -> Iterator[tuple[Plot, str]]:
             axes = Axis("output tokens per second"), Axis("ms", is_log=True)
             yield Curves(f"curve-{metric}", title, about, *axes, lines), "against throughput, by load"
     for metric, title in _LATENCIES:
-        rows = tuple(
-            Spread(arrival_text(each[0].arrival), spread) for each in loads if (spread := _spread(each, metric))
-        )
+        spreads = [(arrival_text(load[0].arrival), _spread(load, metric)) for load in loads]
+        rows = tuple(Spread(name, tuple(map(_drawable, values))) for name, values in spreads if values)
         if rows:
             about = f"{title} as distributions, a row for each load; the table below has the percentiles."
             caption = "each dot one percent of them; bar: the middle half; mark: the median"
@@ -116,9 +116,15 @@ def _latency_line(loads: Iterable[Load], metric: str, rank: int, *, dashed: bool
         found = [figure for phase in load if (figure := figure_of(phase, metric, rank)) is not None]
         if found:
             text = "" if dashed else arrival_text(load[0].arrival).removesuffix(" at once")
-            dots.append(Dot(mean(map(throughput, load)), mean(each.value for each in found), _within(found), text))
+            latency = _drawable(mean(each.value for each in found))
+            dots.append(Dot(mean(map(throughput, load)), latency, _within(found), text))
     ink = Ink.SECOND if dashed else Ink.FIRST
     return Line(f"p{rank}", ink, tuple(dots), dashed=dashed) if dots else None
+
+
+def _drawable(latency_ms: float) -> float:
+    """A logarithmic axis has no zero, and tokens of one delta have no pause between them."""
+    return max(latency_ms, _LEAST_MS)
 
 
 def _within(found: Sequence[Figure]) -> tuple[float, float] | None:
