@@ -10,7 +10,9 @@ from holddown.plan.plan import Plan
 
 def memory(told: Told) -> Html:
     plan = told.deployment.birth.plan
-    shown = [(f"GPU {name}", budget) for name, budget in devices(plan)] or [("RAM", plan.budget)]
+    shown = [(f"GPU {name}", budget) for name, budget in devices(plan)] or [
+        ("each GPU" if plan.gpus else "RAM", plan.budget)
+    ]
     bars = [_bar(name, budget, _parts(plan, budget)) for name, budget in shown]
     budgets = [budget for _, budget in shown]
     parts = {label: None for budget in budgets for label, _ in _parts(plan, budget)}
