@@ -6,7 +6,7 @@ much is allowed for as servers usually have.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import exp, log, sqrt
 from statistics import NormalDist, mean, variance
@@ -147,18 +147,8 @@ def _difference(what: _Quantity, a: Sequence[Sample], b: Sequence[Sample]) -> Di
 
 def _with(plain: Difference, method: Method, low: float, high: float, error: float) -> Difference:
     """low, high, error: of the logarithm of b / a."""
-    return Difference(
-        plain.metric,
-        plain.percentile,
-        plain.unit,
-        plain.a,
-        plain.b,
-        plain.change,
-        method,
-        exp(low) - 1,
-        exp(high) - 1,
-        exp(_CHANCE * error) - 1,
-    )
+    would_show = exp(_CHANCE * error) - 1
+    return replace(plain, method=method, low=exp(low) - 1, high=exp(high) - 1, would_show=would_show)
 
 
 # --- repeated loads ---------------------------------------------------------------------------------------------------

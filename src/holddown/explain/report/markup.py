@@ -45,7 +45,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], word
         first, *rest = row
         cells = (cell("td", column, text) for column, text in enumerate(rest, 1))
         lines.append(tag("tr", tag("th", first, scope="row"), *cells))
-    parts = (tag("caption", caption), tag("thead", top), tag("tbody", *lines))
+    parts = (tag("caption", tag("span", caption)), tag("thead", top), tag("tbody", *lines))
     inside = tag("table", *parts, class_="figured" if words == 1 else "worded")
     # a wide table scrolls by itself, so that the page does not; the keyboard must reach it then
     return tag("div", inside, class_="wide", tabindex="0", role="region", aria_label=caption)

@@ -9,6 +9,7 @@ from holddown.base.units import count_text, duration_text, size_text
 from holddown.explain.plan_text import command_text
 from holddown.explain.report.markup import Html, html, joined, pairs, section, tag
 from holddown.explain.report.told import Told, date_text
+from holddown.facts.model import ModelFacts
 from holddown.launch.phases import Phase
 from holddown.plan.plan import Plan, Setting
 from holddown.remember.record import Deployment
@@ -21,7 +22,7 @@ def running(told: Told) -> Html:
     plan, model = birth.plan, birth.model
     size = f"{_fact(model.parameters, count_text)} parameters, {size_text(model.weights_bytes)} of weights"
     rows = [
-        ("model", joined([tag("div", tag("code", plan.model_path)), f"{size}, {_quantization(told)}"])),
+        ("model", joined([tag("div", tag("code", plan.model_path)), f"{size}, {_format(model)}"])),
         ("engine", f"{plan.engine}: {plan.engine_because}"),
         ("on", ": ".join(filter(None, (place(plan), plan.parallelism_because)))),
         ("answers at", joined([tag("code", f"{birth.spec.base_url}/v1"), f"as {plan.served_model_name}"], " ")),
@@ -43,9 +44,10 @@ def place(plan: Plan) -> str:
     return f"{plan.parallelism.text} on {kind}"
 
 
-def _quantization(told: Told) -> str:
-    model = told.deployment.birth.model
-    return known_or(model.quantization, "") or _fact(model.dtype)
+def _format(model: ModelFacts) -> str:
+    """How the weights are quantised; their type where they are not."""
+    quantization = known_or(model.quantization, "none")
+    return _fact(model.dtype) if quantization == "none" else quantization
 
 
 def _fact(fact: Fact[T], show: Callable[[T], str] = str) -> str:

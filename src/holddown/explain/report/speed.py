@@ -50,7 +50,7 @@ def speed(told: Told, chart: Chart) -> Html:
         "speed",
         "How fast is it?",
         tag("p", _head(run)),
-        *(tag("p", tag("span", "not the server's figures: ", class_="bad"), text) for text in _limits(run.phases)),
+        *(tag("p", tag("span", "* not the server's figures: ", class_="bad"), text) for text in _limits(run.phases)),
         tag("div", *(chart(plot, caption) for plot, caption in _plots(sound_phases(run))), class_="charts"),
         _table(run),
         _engine_side(sorted(run.phases, key=_weight)),
@@ -160,7 +160,7 @@ def _table(run: BenchRun) -> Html:
     rows = []
     for phase in sorted(run.phases, key=_weight):
         cells = (_cell(figure_of(phase, metric, rank)) for _, metric, rank in _COLUMNS)
-        whose = " (the client's)" if phase.client.limited else ""
+        whose = " *" if phase.client.limited else ""
         rows.append([arrival_text(phase.arrival) + whose, *cells, f"{len(phase.traces)}"])
     names = ("load", *(each for each, *_ in _COLUMNS), "n")
     return table("Each load; in brackets the 95 % interval, where the sample carries one", names, rows)

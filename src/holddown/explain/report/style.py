@@ -35,7 +35,6 @@ code, pre {
 }
 code { overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--wash); padding: .9rem 1rem; margin: 0 0 1rem; }
-a { color: var(--first); }
 .soft, caption, figcaption, .because, footer { color: var(--ink-soft); }
 .soft, figcaption, .because, footer { font-size: .9rem; }
 .lead { font-size: 1.1rem; }
@@ -52,7 +51,6 @@ a { color: var(--first); }
 }
 .figures dt { font-size: .85rem; color: var(--ink-soft); line-height: 1.35; }
 .figures dd { margin: 0; font-size: 1.7rem; line-height: 1.25; font-variant-numeric: tabular-nums; }
-.figures dd small { font-size: .9rem; color: var(--ink-soft); }
 
 dl { margin: 0 0 1rem; }
 dd { margin: 0; overflow-wrap: anywhere; }
@@ -65,17 +63,18 @@ dd { margin: 0; overflow-wrap: anywhere; }
 }
 .items > li:last-child { border-bottom: 0; }
 .items p { margin: 0; max-width: none; }
-.items .flag { overflow-wrap: anywhere; }
-.flag { font-weight: 600; }
+.flag { font-weight: 600; overflow-wrap: anywhere; }
 
 .wide { overflow-x: auto; margin: 0 0 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 caption { text-align: left; font-size: .9rem; padding-bottom: .4rem; }
+caption span { display: block; max-width: calc(100vw - 2.5rem); }
 th, td {
   padding: .35rem .9rem .35rem 0; text-align: left;
   vertical-align: baseline; border-bottom: 1px solid var(--rule);
 }
 th { font-weight: 500; }
+.worded th, .worded td { overflow-wrap: anywhere; }
 .figured th[scope=row] { white-space: nowrap; }
 thead th { color: var(--ink-soft); font-weight: 400; font-size: .85rem; }
 .n { text-align: right; white-space: nowrap; padding-right: 0; padding-left: .9rem; }
