@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-RESAMPLES = 2000
+RESAMPLES = 1000
 RERUN = 0.02
 """By how much one load of one server differs from run to run, as a standard deviation: clocks, heat, neighbours, which
 requests meet. Assumed where it was not measured: without it, throughputs of equal servers that differ by 3 % from run
 to run seemed to differ in six of ten comparisons (simulated)."""
 _FEWEST_REQUESTS = 8
 _FEWEST_REPEATS = 3
-_CHANCE = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
-"""Standard errors that a difference must have for four of five such comparisons to show it."""
+_TWO_SIDED, _FOUR_OF_FIVE = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
+"""In standard errors: half of an interval of 95 %, and how far beyond it a difference lies that four of five such
+comparisons show."""
 
 
 class Method(StrEnum):
@@ -134,8 +135,8 @@ class _Quantity:
 
 
 def _difference(what: _Quantity, a: Sequence[Sample], b: Sequence[Sample]) -> Difference | None:
-    lefts, rights = ([value for one in side if (value := what.of(one))] for side in (a, b))
-    if not lefts or not rights:
+    lefts, rights = ([value for one in side if (value := what.of(one)) is not None] for side in (a, b))
+    if not lefts or not rights or min(*lefts, *rights) <= 0:
         return None
     left, right = exp(mean(map(log, lefts))), exp(mean(map(log, rights)))
     plain = Difference(what.metric, what.percentile, what.unit, left, right, right / left - 1, Method.NONE)
@@ -145,10 +146,9 @@ def _difference(what: _Quantity, a: Sequence[Sample], b: Sequence[Sample]) -> Di
     return _with(plain, Method.BOOTSTRAP, *error) if error is not None else plain
 
 
-def _with(plain: Difference, method: Method, low: float, high: float, error: float) -> Difference:
-    """low, high, error: of the logarithm of b / a."""
-    would_show = exp(_CHANCE * error) - 1
-    return replace(plain, method=method, low=exp(low) - 1, high=exp(high) - 1, would_show=would_show)
+def _with(plain: Difference, method: Method, low: float, high: float, would_show: float) -> Difference:
+    """low, high, would_show: of the logarithm of b / a."""
+    return replace(plain, method=method, low=exp(low) - 1, high=exp(high) - 1, would_show=exp(would_show) - 1)
 
 
 # --- repeated loads ---------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _welch(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]
         return difference, difference, 0.0
     freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
     half = student_t(freedom) * error
-    return difference - half, difference + half, error
+    return difference - half, difference + half, half + _FOUR_OF_FIVE * error
 
 
 def student_t(freedom: float) -> float:
@@ -171,7 +171,7 @@ def student_t(freedom: float) -> float:
     Abramowitz and Stegun 26.7.5."""
     if freedom < 3:
         return 4.303
-    z = NormalDist().inv_cdf(0.975)
+    z = _TWO_SIDED
     terms = (
         z,
         (z**3 + z) / 4,
@@ -197,7 +197,7 @@ def _bootstrap(
     reruns = np.random.default_rng(0).normal(0, RERUN * sqrt(2), len(left))
     changes = right - left + center + reruns
     low, high = np.percentile(changes, [2.5, 97.5])
-    return float(low), float(high), float(np.std(changes))
+    return float(low), float(high), (_TWO_SIDED + _FOUR_OF_FIVE) * float(np.std(changes))
 
 
 def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None":
@@ -218,8 +218,11 @@ def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None
         starts = chosen.integers(0, count, (rows, -(-count // block), 1))
         picked = ((starts + np.arange(block)) % count).reshape(rows, -1)[:, :count]
         found.append(_reduced(what, columns[:, picked]))
-    drawn: Values = np.log(np.concatenate(found)) - np.log(_reduced(what, columns[:, None, :]))
-    return drawn
+    drawn, own = np.concatenate(found), _reduced(what, columns[:, None, :])
+    if drawn.min() <= 0 or own.min() <= 0:
+        return None  # of a clock that is too coarse
+    changes: Values = np.log(drawn) - np.log(own)
+    return changes
 
 
 def _rows(count: int) -> Iterable[int]:
