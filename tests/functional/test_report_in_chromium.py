@@ -65,7 +65,7 @@ def shown(browser: Any, report: Path) -> View:
 
 @pytest.mark.parametrize("name", ["whole", "failed"])
 def test_a_report_fits_and_is_accessible_by_day_and_by_night(views: dict[str, View], name: str) -> None:
-    """On a desk and on a phone: no scrolling to the side, nothing that axe finds, nothing on the console, no request."""
+    """On a desk and on a phone: no scrolling to the side, nothing that axe finds, no word on the console."""
     from axe_playwright_python.sync_playwright import Axe
 
     (page, said), (unmarked, _) = views[name], views[f"{name}, unmarked"]

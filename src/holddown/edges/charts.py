@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # matplotlib wants colours that it knows: each of these stands for a variable of the page's style, and for it alone
 _INK, _GRID = "#010203", "#010204"
-_OF = {Ink.FIRST: "#010205", Ink.SECOND: "#010206", Ink.QUIET: "#010207"}
+_OF = {Ink.FIRST: "#010205", Ink.SECOND: "#010206"}
 _PARTS = tuple(f"#0103{number:02x}" for number in range(7))
 _VARIABLES = {
     _INK: "--ink-soft",

@@ -28,13 +28,14 @@ def page(told: Told, draw: Draw) -> str:
     head = [
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         tag("title", f"{name}: {told.deployment.label}"),
-        # matplotlib and this file write the style; nothing that a record holds gets here
+        # a constant: nothing that a record holds gets here
         Html(f"<style>{STYLE}</style>"),
     ]
     body = tag(
         "main",
         _head(told),
         failure(told),
+        notes(told),
         running(told),
         reasons(told),
         memory(told),
@@ -42,7 +43,6 @@ def page(told: Told, draw: Draw) -> str:
         speed(told, chart),
         predicted(told, chart),
         environment(told),
-        notes(told),
         unknown(told),
     )
     foot = tag(
@@ -75,7 +75,8 @@ def _figures(told: Told) -> Iterator[tuple[str, str]]:
         first = figure_of(sound[0], "ttft", 50)
         if first is not None:
             yield f"ms to the first token, {arrival_text(sound[0].arrival)}", figure_text(first.value)
-        for phase in (sound[0], max(sound, key=throughput))[: len(sound)]:
+        best = max(sound, key=throughput)
+        for phase in (sound[0], best) if best is not sound[0] else (best,):
             yield f"output tokens a second, {arrival_text(phase.arrival)}", figure_text(throughput(phase))
         return
     measured = summary(told.deployment.status.measurements)

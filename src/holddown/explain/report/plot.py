@@ -12,7 +12,6 @@ class Ink(StrEnum):
 
     FIRST = "first"
     SECOND = "second"
-    QUIET = "quiet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from statistics import mean
 
 from holddown.base.evidence import Unknown
 from holddown.explain.figures import figure_of, figure_text, interval
@@ -27,11 +28,11 @@ def predicted(told: Told, chart: Chart) -> Html:
     if isinstance(points, Unknown):
         return section("predicted", title, tag("p", f"Not predicted: {points.why}."))
     step = _step(points.value)
-    lengths = f"{sizes[0]} tokens in and {sizes[1]} out"
+    requests = f"requests of {sizes[0]} tokens in and {sizes[1]} out"
     return section(
         "predicted",
         title,
-        tag("p", f"For requests of {lengths}, by the plan's model of a decode step, which no measurement has moved."),
+        tag("p", f"For {requests}, by the plan's model of a decode step, which no measurement has moved."),
         tag(
             "div",
             chart(_throughput(points.value, measured), "the shade: four of five deployments lie in it"),
@@ -106,16 +107,16 @@ def _step_table(stacks: Stacks) -> Html:
 
 
 def _table(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]) -> Html:
-    dots = dict(measured)
     rows = []
     for each in points:
-        speed, dot = each.speed.throughput_tok_s, dots.get(each.concurrency)
+        speed = each.speed.throughput_tok_s
+        found = [dot.y for load, dot in measured if load == each.concurrency]
         rows.append(
             [
                 f"{each.concurrency} at once",
                 f"{figure_text(speed.value)} ({figure_text(speed.low)} to {figure_text(speed.high)})",
-                figure_text(dot.y) if dot is not None else "–",
-                f"{dot.y / speed.value - 1:+.0%}" if dot is not None else "–",
+                figure_text(mean(found)) if found else "–",
+                f"{mean(found) / speed.value - 1:+.0%}" if found else "–",
             ]
         )
     names = ("load", "predicted tok/s", "measured", "off by")

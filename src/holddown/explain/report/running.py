@@ -7,7 +7,7 @@ from holddown.base.evidence import Fact, Known, known_or
 from holddown.base.finding import Finding
 from holddown.base.units import count_text, duration_text, size_text
 from holddown.explain.plan_text import command_text
-from holddown.explain.report.markup import Html, html, joined, pairs, section, tag
+from holddown.explain.report.markup import Html, joined, pairs, section, tag
 from holddown.explain.report.told import Told, date_text
 from holddown.facts.model import ModelFacts
 from holddown.launch.phases import Phase
@@ -123,7 +123,7 @@ def failure(told: Told) -> Html:
 
 
 def finding(one: Finding) -> Html:
-    rows = [("seen", html(one.seen)), ("do", tag("code", one.do) if one.do else "")]
+    rows = [("seen", one.seen), ("do", one.do)]
     return joined([tag("p", tag("strong", one.what), " ", tag("code", one.code, class_="soft")), pairs(rows)])
 
 

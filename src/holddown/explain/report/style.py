@@ -4,7 +4,7 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --paper: #fdfdfb; --ink: #1b1d21; --ink-soft: #565b64; --rule: #dcdcd6; --wash: #f3f3ee;
-  --first: #1c5d99; --second: #b3541e; --quiet: #6d727b;
+  --first: #1c5d99; --second: #b3541e;
   --good: #1e6f43; --bad: #b3261e; --open: #8a5a00;
   --part-0: #1c5d99; --part-1: #79aed6; --part-2: #b3541e; --part-3: #e0a878; --part-4: #5c7f5a; --part-5: #a9b8a0;
   --part-6: #8a8f98;
@@ -12,7 +12,7 @@ STYLE = """
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #15171b; --ink: #e9e7e1; --ink-soft: #a8acb5; --rule: #33373e; --wash: #1d2025;
-    --first: #7db4e6; --second: #ec9a62; --quiet: #9a9fa8;
+    --first: #7db4e6; --second: #ec9a62;
     --good: #77c79b; --bad: #ff8f85; --open: #e3b45c;
     --part-0: #7db4e6; --part-1: #3d6d99; --part-2: #ec9a62; --part-3: #9a5f35; --part-4: #8fb58c; --part-5: #566b53;
     --part-6: #777c85;

@@ -46,6 +46,6 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Html:
 
 def _verdict(one: Verdict) -> Html:
     outcome = tag("span", str(one.outcome), class_=_CLASSES.get(one.outcome, "open"))
-    causes = [tag("p", joined([each.what, tag("code", each.do) if each.do else ""], ": ")) for each in one.findings]
+    causes = [tag("p", joined([each.what, each.do], ": ")) for each in one.findings]
     seen = tag("div", *causes, tag("p", one.seen, class_="because"))
     return joined([tag("p", tag("strong", one.check), " ", outcome), seen])
