@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holddown.explain.drawing import columns, wrapped
 from holddown.explain.figures import arrival_text, figure_text
 from holddown.measure.compare import RERUN, RESAMPLES, Difference, LoadDifference, Method
+from holddown.measure.run import Closed
 from holddown.remember.foretold import Foretold
 from holddown.remember.side import Change
 
@@ -102,7 +103,9 @@ def _footnotes(found: Sequence[Difference]) -> Iterator[str]:
 
 def foretold_lines(sides: Iterable[tuple[str, Sequence[Foretold]]]) -> Iterator[str]:
     """Predicted against measured, and how much measurements of others would have moved the prediction."""
-    rows = [(f"{name} {one.concurrency} at once", *_foretold(one)) for name, found in sides for one in found]
+    rows = [
+        (f"{name} {arrival_text(Closed(one.concurrency))}", *_foretold(one)) for name, found in sides for one in found
+    ]
     if not rows:
         return
     head = ("LOAD", "PREDICTED tok/s", "MEASURED", "OFF BY", "CALIBRATED", "OFF BY THEN")

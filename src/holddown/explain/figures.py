@@ -6,10 +6,10 @@ from holddown.measure.run import Arrival, Closed, Figure, Open, Phase
 
 
 def arrival_text(arrival: Arrival) -> str:
-    """`8 at once`, `4/s poisson`."""
+    """`8 users`, `4/s poisson`."""
     match arrival:
         case Closed():
-            return f"{arrival.concurrency} at once"
+            return "1 user" if arrival.concurrency == 1 else f"{arrival.concurrency} users"
         case Open():
             return f"{arrival.rate_per_s:g}/s {arrival.spacing}"
         case _:

@@ -74,7 +74,7 @@ def test_a_released_deployment_tells_everything() -> None:
         "The engine says that it holds 790.0 K.",
         "14 of 16 calls are valid",
         "a tool call came as text",
-        "16 at once",
+        "16 users",
         "FLASH_ATTN (the engine's own word)",
         "Put together by holddown 0.1.0, 1970-01-01 03:03 UTC, from record 0123abcd.",
     ):
@@ -105,10 +105,10 @@ def test_a_load_whose_client_was_the_limit_is_no_figure_of_the_server() -> None:
     """It is named, and drawn nowhere."""
     loads = (a_load(Closed(1)), a_load(Closed(8)), a_load(Closed(64), limited="event loop 41 ms late"))
     found, plots = seen(told(bench=a_sweep(loads=loads)))
-    assert "64 at once: event loop 41 ms late" in found.text
-    assert "64 at once *" in found.text
+    assert "64 users: event loop 41 ms late" in found.text
+    assert "64 users *" in found.text
     spreads = [plot for plot in plots if isinstance(plot, Spreads)]
-    assert [row.name for row in spreads[0].rows] == ["1 at once", "8 at once"]
+    assert [row.name for row in spreads[0].rows] == ["1 user", "8 users"]
 
 
 def test_without_a_load_run_the_first_impression_stands_and_the_command_that_makes_one() -> None:
@@ -161,7 +161,7 @@ def test_loads_are_drawn_from_the_lightest_on_and_repeated_ones_as_one() -> None
     assert isinstance(curve, Curves) and isinstance(spread, Spreads)
     assert [dot.text for dot in curve.lines[0].dots] == ["1", "4", "16"]
     assert all(dot.interval and dot.interval[0] < dot.y < dot.interval[1] for dot in curve.lines[0].dots)
-    assert [row.name for row in spread.rows] == ["1 at once", "4 at once", "16 at once"]
+    assert [row.name for row in spread.rows] == ["1 at once", "4 at once", "16 users"]
     assert "another run would differ" not in found.text
 
 

@@ -81,9 +81,9 @@ def _figures(told: Told) -> Iterator[tuple[str, str]]:
         return
     measured = summary(told.deployment.status.measurements)
     if measured.single_tokens_per_second is not None:
-        yield "output tokens a second, 1 at once", figure_text(measured.single_tokens_per_second)
+        yield "output tokens a second, 1 user", figure_text(measured.single_tokens_per_second)
     if measured.crowd_tokens_per_second is not None:
-        yield f"output tokens a second, {measured.crowd} at once", figure_text(measured.crowd_tokens_per_second)
+        yield f"output tokens a second, {measured.crowd} users", figure_text(measured.crowd_tokens_per_second)
 
 
 def environment(told: Told) -> Html:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from statistics import mean
 
 from holddown.base.evidence import Unknown
-from holddown.explain.figures import figure_of, figure_text, interval
+from holddown.explain.figures import arrival_text, figure_of, figure_text, interval
 from holddown.explain.report.markup import Html, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Stacks
 from holddown.explain.report.speed import sound_phases
@@ -36,7 +36,7 @@ def predicted(told: Told, chart: Chart) -> Html:
         tag(
             "div",
             chart(_throughput(points.value, measured), "the shade: four of five deployments lie in it"),
-            chart(step, "in milliseconds, by requests at once"),
+            chart(step, "in milliseconds, by users"),
             class_="charts",
         ),
         _table(points.value, measured),
@@ -45,7 +45,7 @@ def predicted(told: Told, chart: Chart) -> Html:
 
 
 def _measured(told: Told) -> list[tuple[int, Dot]]:
-    """Output tokens a second by requests at once: of the load run, or of the first impression."""
+    """Output tokens a second by users: of the load run, or of the first impression."""
     if told.bench is not None:
         found = []
         for phase in sound_phases(told.bench):
@@ -74,13 +74,13 @@ def _throughput(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]
     lines = [Line("predicted", Ink.FIRST, tuple(Dot(at, speed.value) for at, speed in speeds), band=band)]
     if measured:
         lines.append(Line("measured", Ink.SECOND, tuple(dot for _, dot in measured), joined=False))
-    about = "Predicted output tokens a second with their band, over requests at once, and what was measured."
+    about = "Predicted output tokens a second with their band, over users, and what was measured."
     marks = tuple((float(each.concurrency), str(each.concurrency)) for each in points if each.concurrency in _LOADS)
     return Curves(
         name="throughput",
         title="Output tokens a second",
         about=about,
-        x=Axis("requests at once", is_log=True, marks=marks),
+        x=Axis("users", is_log=True, marks=marks),
         y=Axis("tok/s", is_log=True),
         lines=tuple(lines),
     )
@@ -92,14 +92,14 @@ def _step(points: Sequence[Predicted]) -> Stacks:
         (name.replace("_", " "), tuple(1000 * float(getattr(each.step, name)) for each in points)) for name in names
     ]
     shown = tuple(part for part in parts if any(part[1]))
-    about = "Milliseconds of one decode step by what takes them, a column for each number of requests at once."
+    about = "Milliseconds of one decode step by what takes them, a column for each number of users."
     columns = tuple(str(each.concurrency) for each in points)
-    axes = Axis("requests at once"), Axis("ms")
+    axes = Axis("users"), Axis("ms")
     return Stacks("step", "What a decode step is made of", about, *axes, columns, shown)
 
 
 def _step_table(stacks: Stacks) -> Html:
-    names = ("at once", *(name for name, _ in stacks.parts))
+    names = ("users", *(name for name, _ in stacks.parts))
     rows = [
         [column, *(figure_text(heights[at]) for _, heights in stacks.parts)] for at, column in enumerate(stacks.columns)
     ]
@@ -113,7 +113,7 @@ def _table(points: Sequence[Predicted], measured: Sequence[tuple[int, Dot]]) -> 
         found = [dot.y for load, dot in measured if load == each.concurrency]
         rows.append(
             [
-                f"{each.concurrency} at once",
+                arrival_text(Closed(each.concurrency)),
                 f"{figure_text(speed.value)} ({figure_text(speed.low)} to {figure_text(speed.high)})",
                 figure_text(mean(found)) if found else "–",
                 f"{mean(found) / speed.value - 1:+.0%}" if found else "–",

@@ -115,7 +115,7 @@ def _latency_line(loads: Iterable[Load], metric: str, rank: int, *, dashed: bool
     for load in loads:
         found = [figure for phase in load if (figure := figure_of(phase, metric, rank)) is not None]
         if found:
-            text = "" if dashed else arrival_text(load[0].arrival).removesuffix(" at once")
+            text = "" if dashed else arrival_text(load[0].arrival).partition(" user")[0]
             latency = _drawable(mean(each.value for each in found))
             dots.append(Dot(mean(map(throughput, load)), latency, _within(found), text))
     ink = Ink.SECOND if dashed else Ink.FIRST
@@ -180,7 +180,7 @@ def _first_impression(measurements: Sequence[Measurement]) -> Html:
     loads = sorted({each.concurrency for each in measurements})
     by_name = {(one.concurrency, one.metric, one.percentile): one for one in measurements}
     rows = [
-        [f"{load} at once", *(_plain(by_name.get((load, metric, rank))) for _, metric, rank in _COLUMNS)]
+        [arrival_text(Closed(load)), *(_plain(by_name.get((load, metric, rank))) for _, metric, rank in _COLUMNS)]
         for load in loads
     ]
     return table("A first impression, before the release", ("load", *(each for each, *_ in _COLUMNS)), rows)
