@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import mean
 
 from holddown.base.evidence import Unknown
 from holddown.measure.run import Closed
@@ -44,17 +45,15 @@ def foretold(side: Side, others: Iterable[Deployment]) -> tuple[Foretold, ...]:
 def _of_run(side: Side) -> list[tuple[int, Estimate, float]]:
     assert side.bench is not None and side.deployment is not None
     sizes = lengths(side.bench)
-    measured = {
-        phase.arrival.concurrency: figure.value
-        for phase in side.bench.phases
-        if isinstance(phase.arrival, Closed) and not phase.client.limited
-        for figure in phase.figures
-        if figure.metric == "output_throughput"
-    }
+    measured: dict[int, list[float]] = {}
+    for phase in side.bench.phases:
+        rates = [figure.value for figure in phase.figures if figure.metric == "output_throughput"]
+        if isinstance(phase.arrival, Closed) and not phase.client.limited and rates:
+            measured.setdefault(phase.arrival.concurrency, []).extend(rates)
     if sizes is None or not measured:
         return []
     birth = side.deployment.birth
     points = curve(birth.plan, birth.model, *sizes, list(measured))
     if isinstance(points, Unknown):
         return []
-    return [(each.concurrency, each.speed.throughput_tok_s, measured[each.concurrency]) for each in points.value]
+    return [(each.concurrency, each.speed.throughput_tok_s, mean(measured[each.concurrency])) for each in points.value]

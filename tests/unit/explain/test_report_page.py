@@ -161,7 +161,7 @@ def test_loads_are_drawn_from_the_lightest_on_and_repeated_ones_as_one() -> None
     assert isinstance(curve, Curves) and isinstance(spread, Spreads)
     assert [dot.text for dot in curve.lines[0].dots] == ["1", "4", "16"]
     assert all(dot.interval and dot.interval[0] < dot.y < dot.interval[1] for dot in curve.lines[0].dots)
-    assert [row.name for row in spread.rows] == ["1 at once", "4 at once", "16 users"]
+    assert [row.name for row in spread.rows] == ["1 user", "4 users", "16 users"]
     assert "another run would differ" not in found.text
 
 
