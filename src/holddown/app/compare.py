@@ -119,11 +119,13 @@ def _of_file(word: str, text: str, doors: Doors) -> Side:
         return Side(word, bench=imported)
     try:
         said: Any = json.loads(text)
-        found = _of_json(word, said if isinstance(said, dict) else {})
+        each = said if isinstance(said, list) else [said]
+        sides = [side for one in each if isinstance(one, dict) and (side := _of_json(word, one)) is not None]
     except (ValueError, RecursionError) as error:
         raise _unread(word, str(error)) from error
-    if found is None:
-        raise _unread(word, "it is neither a run nor a deployment")
+    if len(sides) != 1:
+        raise _unread(word, f"{len(sides)} runs or deployments where one is wanted")
+    found = sides[0]
     run = found.bench or found.verify
     known = doors.store.get(run.subject.deployment) if run is not None and doors.store is not None else None
     return replace(found, deployment=found.deployment or known)

@@ -53,6 +53,7 @@ class Live:
             self._counted.clear()
             return plain
         kind = birth.engine.kind
+        # the first of an engine's counters is that of output tokens, in every table
         (count,) = self.client.gauges(engine_table(kind).progress_metrics[0])
         return replace(
             plain,

@@ -144,8 +144,7 @@ class EngineTable:
     shared_memory: its processes talk to each other through /dev/shm. key_variable: by which it would take an API key
     that stands in the shell that starts it, empty where there is none. shorter_source: that it starts although the KV
     cache does not hold one sequence of the whole context, and takes shorter requests; empty where it ends.
-    running_metric: how many requests it computes now. progress_metrics: counters one of which grows while it computes;
-    the first counts output tokens.
+    running_metric: how many requests it computes now. progress_metrics: counters one of which grows while it computes.
     waiting_metric: how many wait for it. kv_metric: the share of the KV cache that is in use.
     """
 

@@ -73,7 +73,7 @@ def test_every_further_one_is_held_against_the_first() -> None:
 def test_what_json_printed_is_read_again() -> None:
     """Of a load run, a verification and a deployment; with no store at all."""
     files = {
-        "bench.json": dumps(a_sweep()),
+        "bench.json": f"[{dumps(a_sweep())}]",
         "verify.json": dumps(a_verification()),
         "status.json": dumps(a_deployment()),
     }
@@ -100,10 +100,16 @@ def test_another_tools_results_are_a_run() -> None:
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [(None, "compare.nothing"), ("{", "compare.file"), ("[1]", "compare.file"), ('{"phases": 1}', "compare.file")],
+    [
+        (None, "compare.nothing"),
+        ("{", "compare.file"),
+        ("[1]", "compare.file"),
+        ('{"phases": 1}', "compare.file"),
+        (f"[{dumps(a_sweep())}, {dumps(a_sweep())}]", "compare.file"),
+    ],
 )
 def test_what_names_nothing_is_said_with_what_there_is(text: str | None, code: str) -> None:
-    """No such name; a file that is no JSON; JSON of something else; a run that is damaged."""
+    """No such name; a file that is no JSON; JSON of something else; a run that is damaged; two runs at once."""
     files = {} if text is None else {"x": text}
     with pytest.raises(UsageError) as caught:
         compared("m", "x", store=a_store(a_deployment()), files=files)
