@@ -112,7 +112,9 @@ def _line(axes: "Axes", line: Line) -> None:
 def _spreads(axes: "Axes", plot: Spreads) -> None:
     colour = _OF[Ink.FIRST]
     for at, row in enumerate(plot.rows):
-        axes.plot(row.quantiles, [at] * len(row.quantiles), "o", color=colour, alpha=0.25, markersize=3.5, mew=0)
+        # without the least and the most: one pause of nothing would make the axis three times as long
+        dots = row.quantiles[1:-1]
+        axes.plot(dots, [at] * len(dots), "o", color=colour, alpha=0.25, markersize=3.5, mew=0)
         quarter = len(row.quantiles) // 4
         axes.plot([row.quantiles[quarter], row.quantiles[-1 - quarter]], [at, at], color=colour, linewidth=5)
         axes.plot(row.quantiles[len(row.quantiles) // 2], at, "|", color=_INK, markersize=13, mew=2)

@@ -105,7 +105,7 @@ def _plots(sound: Iterable[Phase]) -> Iterator[tuple[Plot, str]]:
         rows = tuple(Spread(name, tuple(map(_drawable, values))) for name, values in spreads if values)
         if rows:
             about = f"{title} as distributions, a row for each load; the table below has the percentiles."
-            caption = "each dot one percent of them; bar: the middle half; mark: the median"
+            caption = "a dot for each percent, 1 to 99; bar: the middle half; mark: the median"
             axis = Axis("ms", is_log=True)
             yield Spreads(f"spread-{metric}", f"{title}, its spread", about, axis, rows), caption
 

@@ -56,6 +56,7 @@ dl { margin: 0 0 1rem; }
 dd { margin: 0; overflow-wrap: anywhere; }
 .pairs div { display: grid; grid-template-columns: 9rem 1fr; gap: 0 1.25rem; padding: .3rem 0; }
 .pairs dt { color: var(--ink-soft); }
+.pairs .bad { font-weight: inherit; }
 .items { list-style: none; margin: 0 0 1rem; padding: 0; }
 .items > li {
   padding: .6rem 0; border-bottom: 1px solid var(--rule);
