@@ -68,7 +68,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Spreads:
-    """Distributions, one row each: a dot for each percent from 1 to 99, a bar from the first quartile to the third, the median."""
+    """Distributions, one row each: a dot for each percent from 1 to 99, a bar from the first quartile to the third, the
+    median."""
 
     name: str
     title: str
