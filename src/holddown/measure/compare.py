@@ -26,7 +26,9 @@ RERUN = 0.02
 """By how much one load of one server differs from run to run, as a standard deviation: clocks, heat, neighbours, which
 requests meet. Assumed where it was not measured: without it, throughputs of equal servers that differ by 3 % from run
 to run seemed to differ in six of ten comparisons (simulated)."""
-_FEWEST_REQUESTS = 8
+_FEWEST_REQUESTS, _FEWEST_EACH = 8, 4
+"""Of all users together, and of each: what users ask at the same time shares its fate, and counts as little more than
+one request."""
 _FEWEST_REPEATS = 3
 _TWO_SIDED, _FOUR_OF_FIVE = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 """In standard errors: half of an interval of 95 %, and how far beyond it a difference lies that four of five such
@@ -207,10 +209,11 @@ def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None
 
     traces = sorted((trace for one in side for trace in one.traces if _counts(trace)), key=lambda each: each.sent_s)
     count = len(traces)
-    if count < _FEWEST_REQUESTS or (what.percentile and what.percentile not in carried_percentiles(count)):
+    together = side[0].arrival.concurrency if isinstance(side[0].arrival, Closed) else 1
+    too_few = count < max(_FEWEST_REQUESTS, _FEWEST_EACH * together)
+    if too_few or (what.percentile and what.percentile not in carried_percentiles(count)):
         return None
     columns = np.array([[read(trace) for trace in traces] for read in _READ[what.metric]])
-    together = side[0].arrival.concurrency if isinstance(side[0].arrival, Closed) else 1
     block = max(1, min(together, count // _FEWEST_REQUESTS))
     chosen = np.random.default_rng(seed)
     found = []

@@ -107,8 +107,8 @@ def test_the_throughput_of_an_open_loop_is_what_was_sent() -> None:
 
 
 def test_too_few_requests_show_a_change_and_claim_nothing() -> None:
-    """Seven requests, or none on record: other tools keep figures alone."""
-    for sample in (a_sample(n=7), replace(a_sample(), traces=())):
+    """Fifteen of four users, whose fate is shared, or none on record: other tools keep figures alone."""
+    for sample in (a_sample(n=15), replace(a_sample(), traces=())):
         one = differences([sample], [a_sample(token_ms=20.0)])["tpot", 50]
         assert one.change > 0.5
         assert (one.method, one.low, one.high, one.would_show, one.is_shown) == (Method.NONE, None, None, None, False)
@@ -116,7 +116,7 @@ def test_too_few_requests_show_a_change_and_claim_nothing() -> None:
 
 def test_a_percentile_that_the_sample_does_not_carry_gets_no_interval() -> None:
     """The 95th of ten requests is their maximum under another name."""
-    found = differences([a_sample(n=10)], [a_sample(n=10)])
+    found = differences([a_sample(Closed(1), n=10)], [a_sample(Closed(1), n=10)])
     assert found["ttft", 95].method is Method.NONE
     assert found["ttft", 50].method is Method.BOOTSTRAP
 
