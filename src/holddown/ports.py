@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from holddown.base.evidence import Fact
+from holddown.explain.report.markup import Html
+from holddown.explain.report.plot import Plot
 from holddown.facts.answers import Ask, Refusal, Reply
 from holddown.facts.asked import Asked, Questions
 from holddown.facts.engine import Engine, EngineFacts
@@ -240,6 +242,11 @@ class Background(Protocol):
 
     def running(self) -> bool:
         """Raises: what the job raised, once."""
+
+
+class Charts(Protocol):
+    def draw(self, plot: Plot) -> Html:
+        """As SVG that stands inside of a page and takes its colours from there."""
 
 
 class Store(Protocol):

@@ -170,6 +170,12 @@ def clock() -> ports.Clock:
     return SystemClock()
 
 
+def charts() -> ports.Charts:
+    from holddown.edges.charts import MatplotlibCharts
+
+    return MatplotlibCharts()
+
+
 def store() -> ports.Store:
     from holddown.edges.store import SqliteStore
 

@@ -27,6 +27,8 @@ VERBS = {
     "down": "Stop a deployment.",
     "service": "Run a released deployment as a systemd service.",
     "explain": "Why a deployment runs as it does, flag by flag.",
+    "compare": "How deployments, runs or files differ, and how sure that is.",
+    "report": "A deployment as one HTML page.",
     "clean": "What dead engines left behind, and removing it.",
 }
 HIDDEN = ("supervise",)

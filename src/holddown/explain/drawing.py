@@ -7,6 +7,7 @@ WIDTH = 100
 """Columns that a terminal is taken to have; a pipe gets the same, so that what is copied reads the same."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_STEPS = "▁▂▃▄▅▆▇█"
 _FILLS = "█▓▒░▞▚▤▥"
 
 
@@ -25,6 +26,12 @@ def bar(fraction: float, width: int) -> str:
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def spark(values: Sequence[float]) -> str:
+    """A curve of one line, a cell for each value, the highest as the full cell."""
+    most = max(values, default=0.0)
+    return "".join(_STEPS[round(value / most * 7)] if most > 0 else _STEPS[0] for value in values)
 
 
 def stacked(parts: Sequence[tuple[str, int]], total: int, width: int) -> tuple[str, list[str]]:

@@ -1,7 +1,7 @@
 """A plan as a person reads it: what was decided, against what else, where memory goes, how fast, and the command."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from holddown.base.evidence import Known
 from holddown.base.units import count_text, size_text
@@ -105,22 +105,29 @@ def _memory(plan: Plan) -> Iterator[str]:
 
 def _bars(plan: Plan) -> Iterator[str]:
     """A bar for each GPU that differs from the one before it, and one legend."""
+    shown = devices(plan)
+    for name, budget in shown:
+        text, fills = stacked(memory_parts(budget), budget.device_bytes, _BAR)
+        yield f"  GPU {name:<5} |{text}| {size_text(budget.device_bytes)}"
+        if (name, budget) == shown[-1]:
+            named = zip(fills, memory_parts(budget), strict=True)
+            legend = (f"{fill} {label} {size_text(size)}".replace(" ", _GLUE) for fill, (label, size) in named)
+            yield from (line.replace(_GLUE, " ") for line in wrapped("", "  ".join(legend), 12))
+
+
+def devices(plan: Plan) -> list[tuple[str, MemoryBudget]]:
+    """`0-3` and what one of them holds; GPUs that are alike and beside each other are one. None on a CPU."""
     shown: list[tuple[str, MemoryBudget]] = []
     for gpu, budget in zip(plan.gpus, plan.per_gpu, strict=False):
         if shown and shown[-1][1] == budget:
             shown[-1] = (f"{shown[-1][0].split('-')[0]}-{gpu}", budget)
         else:
             shown.append((f"{gpu}", budget))
-    for name, budget in shown:
-        text, fills = stacked(_parts(budget), budget.device_bytes, _BAR)
-        yield f"  GPU {name:<5} |{text}| {size_text(budget.device_bytes)}"
-        if (name, budget) == shown[-1]:
-            named = zip(fills, _parts(budget), strict=True)
-            legend = (f"{fill} {label} {size_text(size)}".replace(" ", _GLUE) for fill, (label, size) in named)
-            yield from (line.replace(_GLUE, " ") for line in wrapped("", "  ".join(legend), 12))
+    return shown
 
 
-def _parts(budget: MemoryBudget) -> list[tuple[str, int]]:
+def memory_parts(budget: MemoryBudget) -> list[tuple[str, int]]:
+    """What takes memory, by name, in the order in which it is drawn."""
     parts = [
         ("weights", budget.weights_bytes),
         ("KV cache", budget.kv_cache_bytes),
@@ -224,14 +231,24 @@ def no_plan_text(no: NoPlan) -> str:
     return "\n".join([*lines, *(line for label, text in remedies for line in wrapped(label, text, 2))])
 
 
-def command_text(spec: LaunchSpec) -> str:
-    """What could be pasted into a shell. A secret is named, never shown."""
+def command_text(spec: LaunchSpec, between: str = " ") -> str:
+    """What could be pasted into a shell. A secret is named, never shown. between: options, each with its value."""
     secrets = [f"{secret.name}={_read(secret)}" for secret in spec.secrets if not secret.file]
     files = [
         f"(umask 077; echo {secret.name}: {_read(secret)} > {secret.file}) &&" for secret in spec.secrets if secret.file
     ]
     variables = [f"{each.name}={shlex.quote(each.value)}" for each in spec.env]
-    return " ".join([*files, *secrets, *variables, shlex.join(spec.argv)])
+    return between.join([*files, *secrets, *variables, *_options(spec.argv)])
+
+
+def _options(argv: Sequence[str]) -> list[str]:
+    """The program with its first words, then each option with its values, quoted for a shell."""
+    groups: list[list[str]] = [[]]
+    for word in argv:
+        if word.startswith("--"):
+            groups.append([])
+        groups[-1].append(word)
+    return [shlex.join(group) for group in groups if group]
 
 
 def _read(secret: SecretEnv) -> str:

@@ -1,6 +1,6 @@
 """What people would rather look at than read, as text."""
 
-from holddown.explain.drawing import WIDTH, bar, columns, stacked, wrapped
+from holddown.explain.drawing import WIDTH, bar, columns, spark, stacked, wrapped
 
 
 def test_columns_stand_under_one_another() -> None:
@@ -44,3 +44,10 @@ def test_a_long_sentence_hangs_where_it_is_told_to() -> None:
     assert under[1].startswith(" " * 14 + "word")
     assert hung[0].startswith("note[code]: word") and hung[1].startswith("  word")
     assert hung[-1] == f"  {path}"
+
+
+def test_a_curve_of_one_line_reaches_from_nought_to_the_highest() -> None:
+    """Nothing at all is a flat one, and no values are no curve."""
+    assert spark((0, 1, 2)) == "▁▅█"
+    assert spark((0, 0)) == "▁▁"
+    assert spark(()) == ""

@@ -1,0 +1,262 @@
+"""Whether two load runs differ: each figure's difference with its 95 % interval, or that none is shown.
+
+Requests that run side by side share the engine's steps, so they are resampled in blocks of such. By how much a second
+run of the same would differ is in no single run: only loads that were repeated tell it, and where there are none, so
+much is allowed for as servers usually have.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import exp, log, sqrt
+from statistics import NormalDist, mean, variance
+from typing import TYPE_CHECKING
+
+from holddown.measure.run import Arrival, Closed, Figure, Phase, Trace
+from holddown.measure.stats import carried_percentiles
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+RESAMPLES = 1000
+RERUN = 0.02
+"""By how much one load of one server differs from run to run, as a standard deviation: clocks, heat, neighbours, which
+requests meet. Assumed where it was not measured: without it, throughputs of equal servers that differ by 3 % from run
+to run seemed to differ in six of ten comparisons (simulated)."""
+_FEWEST_REQUESTS, _FEWEST_EACH = 8, 4
+"""Of all users together, and of each: what users ask at the same time shares its fate, and counts as little more than
+one request."""
+_FEWEST_REPEATS = 3
+_TWO_SIDED, _FOUR_OF_FIVE = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
+"""In standard errors: half of an interval of 95 %, and how far beyond it a difference lies that four of five such
+comparisons show."""
+
+
+class Method(StrEnum):
+    """What an interval rests on: repeated loads (Welch's t-test on the logarithms), the requests of one load of each
+    (bootstrap, widened by RERUN), or nothing, where there are too few."""
+
+    WELCH = "welch"
+    BOOTSTRAP = "bootstrap"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One load of one side. figures: for what its traces do not give. limited: why its figures are the client's."""
+
+    arrival: Arrival
+    figures: tuple[Figure, ...]
+    traces: tuple[Trace, ...] = ()
+    limited: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """change: b / a - 1, with its interval between low and high. would_show: the smallest change that four of five such
+    comparisons would have shown. All None where the method is none, but for the change."""
+
+    metric: str
+    percentile: int
+    unit: str
+    a: float
+    b: float
+    change: float
+    method: Method
+    low: float | None = None
+    high: float | None = None
+    would_show: float | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether b differs from a, as far as these samples can tell."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class LoadDifference:
+    """Of one load that both sides had. limited: why it is not compared; differences are empty then."""
+
+    arrival: Arrival
+    differences: tuple[Difference, ...]
+    limited: str = ""
+
+
+def sample_of(phase: Phase) -> Sample:
+    return Sample(phase.arrival, phase.figures, phase.traces, phase.client.limited)
+
+
+def compare(a: Iterable[Sample], b: Iterable[Sample]) -> tuple[LoadDifference, ...]:
+    """A load of a is held against the same load of b, as often as each was repeated; what only one had is left out."""
+    left, right = _by_arrival(a), _by_arrival(b)
+    return tuple(_load(arrival, left[arrival], right[arrival]) for arrival in left if arrival in right)
+
+
+def _by_arrival(samples: Iterable[Sample]) -> dict[Arrival, list[Sample]]:
+    found: dict[Arrival, list[Sample]] = {}
+    for one in samples:
+        found.setdefault(one.arrival, []).append(one)
+    return found
+
+
+def _load(arrival: Arrival, a: Sequence[Sample], b: Sequence[Sample]) -> LoadDifference:
+    limits = [f"{side}: {one.limited}" for side, samples in (("A", a), ("B", b)) for one in samples if one.limited]
+    if limits:
+        return LoadDifference(arrival, (), limits[0])
+    found = []
+    for metric, percentile, unit in _METRICS:
+        if isinstance(arrival, Closed) or metric != "output_throughput":  # an open loop's is what was sent
+            one = _difference(_Quantity(metric, percentile, unit), a, b)
+            found += [one] if one is not None else []
+    return LoadDifference(arrival, tuple(found))
+
+
+_METRICS = (
+    ("output_throughput", 0, "tok/s"),
+    ("ttft", 50, "ms"),
+    ("ttft", 95, "ms"),
+    ("tpot", 50, "ms"),
+    ("tpot", 95, "ms"),
+    ("e2e", 50, "ms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    metric: str
+    percentile: int
+    unit: str
+
+    def of(self, sample: Sample) -> float | None:
+        """As its run gives it."""
+        wanted = (self.metric, self.percentile)
+        return next((each.value for each in sample.figures if (each.metric, each.percentile) == wanted), None)
+
+
+def _difference(what: _Quantity, a: Sequence[Sample], b: Sequence[Sample]) -> Difference | None:
+    lefts, rights = ([value for one in side if (value := what.of(one)) is not None] for side in (a, b))
+    if not lefts or not rights or min(*lefts, *rights) <= 0:
+        return None
+    left, right = exp(mean(map(log, lefts))), exp(mean(map(log, rights)))
+    plain = Difference(what.metric, what.percentile, what.unit, left, right, right / left - 1, Method.NONE)
+    if min(len(lefts), len(rights)) >= _FEWEST_REPEATS:
+        return _with(plain, Method.WELCH, *_welch([log(each) for each in lefts], [log(each) for each in rights]))
+    error = _bootstrap(what, a, b, log(right / left))
+    return _with(plain, Method.BOOTSTRAP, *error) if error is not None else plain
+
+
+def _with(plain: Difference, method: Method, low: float, high: float, would_show: float) -> Difference:
+    """low, high, would_show: of the logarithm of b / a."""
+    return replace(plain, method=method, low=exp(low) - 1, high=exp(high) - 1, would_show=exp(would_show) - 1)
+
+
+# --- repeated loads ---------------------------------------------------------------------------------------------------
+
+
+def _welch(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
+    """Source: Welch 1947; degrees of freedom after Satterthwaite."""
+    parts = [variance(side) / len(side) for side in (a, b)]
+    error = sqrt(sum(parts))
+    difference = mean(b) - mean(a)
+    if not error:
+        return difference, difference, 0.0
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
+    half = student_t(freedom) * error
+    return difference - half, difference + half, half + _FOUR_OF_FIVE * error
+
+
+def student_t(freedom: float) -> float:
+    """The 97.5 % point of Student's distribution, within 0.2 % from 3 degrees of freedom on; below, that of 2. Source:
+    Abramowitz and Stegun 26.7.5."""
+    if freedom < 3:
+        return 4.303
+    z = _TWO_SIDED
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+# --- one load of each -------------------------------------------------------------------------------------------------
+
+
+def _bootstrap(
+    what: _Quantity, a: Sequence[Sample], b: Sequence[Sample], center: float
+) -> tuple[float, float, float] | None:
+    """center: the logarithm of b / a. Source: Efron and Tibshirani 1993, 13.3, percentiles; Kuensch 1989, blocks."""
+    import numpy as np
+
+    left, right = _draws(what, a, 1), _draws(what, b, 2)
+    if left is None or right is None:
+        return None
+    reruns = np.random.default_rng(0).normal(0, RERUN * sqrt(2), len(left))
+    changes = right - left + center + reruns
+    low, high = np.percentile(changes, [2.5, 97.5])
+    return float(low), float(high), (_TWO_SIDED + _FOUR_OF_FIVE) * float(np.std(changes))
+
+
+def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None":
+    """By how much the logarithm of the quantity differs in each resample from that of the requests themselves; None
+    where they do not carry it."""
+    import numpy as np
+
+    traces = sorted((trace for one in side for trace in one.traces if _counts(trace)), key=lambda each: each.sent_s)
+    count = len(traces)
+    together = side[0].arrival.concurrency if isinstance(side[0].arrival, Closed) else 1
+    too_few = count < max(_FEWEST_REQUESTS, _FEWEST_EACH * together)
+    if too_few or (what.percentile and what.percentile not in carried_percentiles(count)):
+        return None
+    columns = np.array([[read(trace) for trace in traces] for read in _READ[what.metric]])
+    block = max(1, min(together, count // _FEWEST_REQUESTS))
+    chosen = np.random.default_rng(seed)
+    found = []
+    for rows in _rows(count):
+        starts = chosen.integers(0, count, (rows, -(-count // block), 1))
+        picked = ((starts + np.arange(block)) % count).reshape(rows, -1)[:, :count]
+        found.append(_reduced(what, columns[:, picked]))
+    drawn, own = np.concatenate(found), _reduced(what, columns[:, None, :])
+    if drawn.min() <= 0 or own.min() <= 0:
+        return None  # of a clock that is too coarse
+    changes: Values = np.log(drawn) - np.log(own)
+    return changes
+
+
+def _rows(count: int) -> Iterable[int]:
+    """Resamples at a time: so many that some millions of values are in memory, whatever a run's size."""
+    at_once = max(1, 1_000_000 // count)
+    return [min(at_once, RESAMPLES - done) for done in range(0, RESAMPLES, at_once)]
+
+
+def _reduced(what: _Quantity, drawn: "Values") -> "Values":
+    """drawn: column, resample, request."""
+    import numpy as np
+
+    if what.percentile:
+        percentiles: Values = np.percentile(drawn[0], what.percentile, axis=1)
+        return percentiles
+    # a closed loop keeps so many under way: its throughput goes with tokens per second that a request is under way
+    rates: Values = drawn[0].sum(axis=1) / drawn[1].sum(axis=1)
+    return rates
+
+
+def _counts(trace: Trace) -> bool:
+    return not trace.fault and trace.first_s is not None and trace.output_tokens > 1
+
+
+def _first_s(trace: Trace) -> float:
+    return trace.first_s if trace.first_s is not None else trace.ended_s
+
+
+_READ: dict[str, tuple[Callable[[Trace], float], ...]] = {
+    "ttft": (lambda trace: _first_s(trace) - trace.due_s,),
+    "tpot": (lambda trace: (trace.ended_s - _first_s(trace)) / (trace.output_tokens - 1),),
+    "e2e": (lambda trace: trace.ended_s - trace.due_s,),
+    "output_throughput": (lambda trace: trace.output_tokens, lambda trace: trace.ended_s - trace.sent_s),
+}
