@@ -1,0 +1,401 @@
+"""The loop of one process: it sends what is due, stamps and keeps what comes, and parses when it has nothing to do.
+
+A read costs a system call, a clock and two appends. Whether a response is over is told from the last four bytes of a
+read: a read that ends as an event inside a chunked stream ends (`MIDDLE`) is put aside, any other is looked at.
+"""
+
+import select
+import ssl
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from operator import sub
+
+from holddown.edges.load.connection import READ, READ_BYTES, WRITE, Connection
+from holddown.edges.load.endpoint import Endpoint, request_bytes
+from holddown.edges.load.response import MIDDLE, Response
+from holddown.edges.load.wire import Beat, Harvest, Order, Row
+from holddown.measure.drive import Shot
+
+_START_SPACING_S = 0.002
+_BEAT_S = 0.25
+_SETTLE_EVERY_S = 0.25
+_SPARE_CONNECTIONS = 8
+_AFTER_FAILURE_S = 0.25
+_HOPELESS = 20
+_SAMPLE = 400_000
+_LONGEST_WAIT_S = 0.05
+
+clock = time.monotonic
+
+
+class Sample:
+    """At most so many values, evenly thinned; count is of all."""
+
+    def __init__(self) -> None:
+        self.values = array("f")
+        self.count = 0
+        self._stride = 1
+
+    def extend(self, values: list[float]) -> None:
+        self.count += len(values)
+        self.values.extend(values[:: self._stride])
+        if len(self.values) > _SAMPLE:
+            self.values = self.values[::2]
+            self._stride *= 2
+
+
+class Flight:
+    """One request under way. tried: on how many connections."""
+
+    __slots__ = ("connection", "due", "number", "response", "sent", "shot", "tried", "user")
+
+    def __init__(self, user: int, number: int, shot: Shot, due: float) -> None:
+        self.user, self.number, self.shot, self.due = user, number, shot, due
+        self.sent = 0.0
+        self.tried = 0
+        self.response = Response()
+        self.connection: Connection | None = None
+
+
+class Loop:
+    """tell: takes a `Beat` now and then. stop_fd: becomes readable when it is to stop."""
+
+    def __init__(self, order: Order, to: Endpoint, tell: Callable[[Beat], None], stop_fd: int) -> None:
+        self.drive, self.to, self.tell, self.stop_fd = order.drive, to, tell, stop_fd
+        self.start_at = order.start_at
+        self.epoll = select.epoll()
+        self.epoll.register(stop_fd, READ)
+        self.hot: dict[int, tuple[Callable[[int], bytes], Callable[[bytes], None], Callable[[float], None], Flight]]
+        self.hot = {}
+        self.cold: dict[int, Connection] = {}  # being opened, or idle
+        self.idle: list[Connection] = []
+        self.waiting: deque[Flight] = deque()  # for a connection
+        self.starts: Iterator[Flight] = self._closed(order) if self.drive.users else self._open(order)
+        self.next: Flight | None = next(self.starts, None)
+        self.again: deque[Flight] = deque()  # of a closed loop: what follows on an answer
+        self.left = self._quota(order)
+        self.rows: list[Row] = []
+        self.pauses, self.lags = Sample(), array("f")
+        self.failed = self.deltas = self.reads = self.hopeless = 0
+        self.ttfts: list[float] = []
+        self.idle_at = 0.0
+        self.stopped = False
+        self.unsettled: list[Flight] = []
+        self.swept_at = self.beat_at = self.checked_at = 0.0
+
+    # --- what is due ----------------------------------------------------------------------------------------------
+
+    def _quota(self, order: Order) -> int:
+        requests = order.drive.requests
+        return len(range(order.share, requests, order.of)) if requests else 1 << 60
+
+    def _closed(self, order: Order) -> Iterator[Flight]:
+        """The first request of each user. They come one by one: a server is not met by all of them at once again."""
+        for user in range(order.share, self.drive.users, order.of):
+            yield Flight(user, 0, self.drive.shot(user, 0), self.start_at + user * _START_SPACING_S)
+
+    def _open(self, order: Order) -> Iterator[Flight]:
+        for shot in self.drive.shots[order.share :: order.of]:
+            yield Flight(-1, 0, shot, self.start_at + shot.due_s)
+
+    def _follow(self, flight: Flight, now: float, failed: bool) -> None:
+        """A user whose request is over sends the next, if it has one."""
+        if flight.user < 0:
+            return
+        due = now + (_AFTER_FAILURE_S if failed else 0.0)
+        if self._ends_before(due):
+            self.idle_at = self.idle_at or now
+            return
+        number = flight.number + 1
+        self.again.append(Flight(flight.user, number, self.drive.shot(flight.user, number), due))
+
+    def _ends_before(self, due: float) -> bool:
+        seconds = self.drive.seconds
+        return self.stopped or self.left <= 0 or bool(seconds and due >= self.start_at + seconds)
+
+    def _send_due(self, now: float) -> float:
+        """Gives the time of the next that is due."""
+        while self.next is not None and self.next.due <= now:
+            flight, self.next = self.next, next(self.starts, None)
+            self._start(flight)
+            if self.next is None and flight.user < 0:
+                self.idle_at = now
+        for _ in range(len(self.again)):
+            flight = self.again.popleft()
+            if flight.due <= now:
+                self._start(flight)
+            else:
+                self.again.append(flight)
+        soonest = min((flight.due for flight in self.again), default=now + _LONGEST_WAIT_S)
+        return min(soonest, self.next.due) if self.next is not None else soonest
+
+    def _start(self, flight: Flight) -> None:
+        if flight.tried == 0:
+            if flight.user >= 0 and self._ends_before(flight.due):
+                self.idle_at = self.idle_at or clock()
+                return
+            self.left -= 1
+        if not self.idle:
+            self.waiting.append(flight)
+            self._open_connection()
+            return
+        self._send(flight, self.idle.pop())
+
+    def _send(self, flight: Flight, connection: Connection) -> None:
+        self.cold.pop(connection.fd, None)
+        flight.connection = connection
+        flight.tried = 2 if not connection.used else flight.tried + 1
+        data = request_bytes(self.to, self.drive, flight.shot)
+        response = flight.response
+        self.hot[connection.fd] = (connection.recv, response.reads.append, response.times.append, flight)
+        try:
+            connection.send(data)
+        except OSError as error:
+            flight.sent = flight.sent or clock()
+            self._lost(connection.fd, flight, str(error))
+            return
+        flight.sent = flight.sent or clock()
+        if connection.wanted != READ:
+            self.epoll.modify(connection.fd, connection.wanted)
+
+    # --- connections ----------------------------------------------------------------------------------------------
+
+    def _open_connection(self) -> None:
+        try:
+            connection = Connection(self.to)
+        except OSError as error:
+            self._no_connection(str(error))
+            return
+        self.cold[connection.fd] = connection
+        self.epoll.register(connection.fd, connection.wanted)
+
+    def _no_connection(self, why: str) -> None:
+        if self.waiting:
+            flight = self.waiting.popleft()
+            flight.sent = clock()
+            flight.response.fault = f"no connection: {why}"
+            self._over(flight, flight.sent)
+
+    def _cold_event(self, fd: int) -> None:
+        connection = self.cold.get(fd)
+        if connection is None:
+            return
+        if connection.ready:
+            # idle: all that a server has to say on it is that it closes it
+            self.idle.remove(connection)
+            self._drop(connection)
+            return
+        wanted = connection.wanted
+        try:
+            connection.go_on(self.to)
+        except OSError as error:
+            self._drop(connection)
+            self._no_connection(str(error))
+            return
+        if connection.wanted != wanted:
+            self.epoll.modify(fd, connection.wanted)
+        if connection.ready:
+            self._free(connection)
+
+    def _free(self, connection: Connection) -> None:
+        if self.waiting:
+            self._send(self.waiting.popleft(), connection)
+        else:
+            self.cold[connection.fd] = connection
+            self.idle.append(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        self.cold.pop(connection.fd, None)
+        self.epoll.unregister(connection.fd)
+        connection.close()
+
+    # --- responses ------------------------------------------------------------------------------------------------
+
+    def _looked_at(self, fd: int, flight: Flight, ended: bool) -> None:
+        """A read that may be the last."""
+        response = flight.response
+        if ended:
+            response.reads.pop()
+            response.times.pop()
+            fresh = response.status == 0 and not response.reads
+            if fresh and flight.tried < 2:
+                self._again(fd, flight)
+                return
+            response.end()
+        else:
+            response.settle()
+        if response.over:
+            at = response.last_at or clock()
+            self._release(fd, flight, reusable=not response.closes)
+            self._over(flight, at)
+
+    def _again(self, fd: int, flight: Flight) -> None:
+        """A connection that was kept alive was closed just when it was used: the request goes out on a new one."""
+        del self.hot[fd]
+        assert flight.connection is not None
+        self._drop(flight.connection)
+        self.waiting.appendleft(flight)
+        flight.response = Response()
+        self._open_connection()
+
+    def _lost(self, fd: int, flight: Flight, why: str) -> None:
+        flight.response.fault = flight.response.fault or why
+        self._release(fd, flight, reusable=False)
+        self._over(flight, clock())
+
+    def _release(self, fd: int, flight: Flight, reusable: bool) -> None:
+        del self.hot[fd]
+        connection = flight.connection
+        assert connection is not None
+        if reusable and connection.wanted == READ:
+            self._free(connection)
+            return
+        self._drop(connection)
+        if self.drive.users and not self.stopped:
+            self._open_connection()
+
+    def _over(self, flight: Flight, at: float) -> None:
+        response = flight.response
+        fault = response.verdict()
+        start, deltas, usage = self.start_at, response.deltas, response.usage
+        first = deltas[0] - start if deltas else None
+        answer = response.answer_at - start if response.answer_at is not None else None
+        tokens_in, tokens_out = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
+        self.rows.append(
+            (flight.due - start, flight.sent - start, first, answer, at - start, tokens_in, tokens_out, len(deltas), fault)
+        )
+        self.deltas += len(deltas)
+        self.failed += bool(fault)
+        self.hopeless = self.hopeless + 1 if fault else -(1 << 30)
+        if not fault:
+            scale = 1000 * len(deltas) / tokens_out if tokens_out else 1000.0
+            self.pauses.extend([pause * scale for pause in map(sub, deltas[1:], deltas)])
+            self.ttfts.append(deltas[0] - flight.due)
+        if self.hopeless >= _HOPELESS:
+            self.stopped = True
+        self._follow(flight, at, failed=bool(fault))
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def run(self) -> Harvest:
+        self._prepare()
+        cpu, began = time.process_time(), clock()
+        due = self._send_due(began)
+        while self.hot or self.waiting or self.again or self.next is not None:
+            events = self._wait(due)
+            woke = clock()
+            self._read(events)
+            now = clock()
+            if self.stopped and (self.stop_fd < 0 or self.next is not None or self.again):
+                break
+            due = self._send_due(now) if self.again or self.next is not None else now + _LONGEST_WAIT_S
+            if not events and now - self.swept_at > _SETTLE_EVERY_S or self.unsettled:
+                self._settle_one(now)
+            if now - self.beat_at > _BEAT_S:
+                self._beat(now)
+            self.lags.append((clock() - woke) * 1000)
+        wall = clock() - began
+        return self._harvest(time.process_time() - cpu, wall)
+
+    def _prepare(self) -> None:
+        """Connections are open before they are needed."""
+        count = min(len(range(0, self.drive.users)), 1 << 16) if self.drive.users else _SPARE_CONNECTIONS
+        for _ in range(count):
+            self._open_connection()
+        while (left := self.start_at - clock()) > 0:
+            for fd, _mask in self.epoll.poll(min(left, 0.01)):
+                self._cold_event(fd)
+
+    def _wait(self, due: float) -> list[tuple[int, int]]:
+        """What can be read now. Waits as long as nothing is due."""
+        if self.unsettled:
+            return self.epoll.poll(0)
+        left = due - clock()
+        if left <= 0:
+            return self.epoll.poll(0)
+        if left < 0.002:
+            # epoll counts in whole milliseconds
+            select.select((self.epoll.fileno(),), (), (), left)
+            return self.epoll.poll(0)
+        return self.epoll.poll(min(left - 0.001, _LONGEST_WAIT_S))
+
+    def _read(self, events: list[tuple[int, int]]) -> None:
+        hot, now, middle = self.hot, clock, MIDDLE
+        for fd, mask in events:
+            try:
+                recv, keep, stamp, flight = hot[fd]
+            except KeyError:
+                if fd == self.stop_fd:
+                    self._stop()
+                else:
+                    self._cold_event(fd)
+                continue
+            if mask & WRITE and not self._push(fd, flight):
+                continue
+            try:
+                data = recv(READ_BYTES)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                continue
+            except OSError:
+                data = b""
+            keep(data)
+            stamp(now())
+            if data[-4:] != middle:
+                self._looked_at(fd, flight, not data)
+        self.reads += len(events)
+
+    def _push(self, fd: int, flight: Flight) -> bool:
+        connection = flight.connection
+        assert connection is not None
+        try:
+            connection.push()
+        except OSError as error:
+            self._lost(fd, flight, str(error))
+            return False
+        if connection.wanted == READ:
+            self.epoll.modify(fd, READ)
+        return True
+
+    def _settle_one(self, now: float) -> None:
+        if not self.unsettled:
+            self.unsettled = [entry[3] for entry in self.hot.values()]
+            self.swept_at = now
+        if self.unsettled:
+            self.unsettled.pop().response.settle()
+
+    def _beat(self, now: float) -> None:
+        self.beat_at = now
+        if len(self.lags) > _SAMPLE:
+            self.lags = self.lags[::2]
+        for fd, (*_, flight) in list(self.hot.items()):
+            response = flight.response
+            if now - (response.times[-1] if response.times else response.last_at or flight.sent) > self.drive.patience_s:
+                response.settle()
+                if response.over:
+                    continue
+                self._lost(fd, flight, f"silent for {self.drive.patience_s:g} s after {len(response.deltas)} deltas")
+        under_way = sum(len(entry[3].response.deltas) for entry in self.hot.values())
+        done = len(self.rows) - self.failed
+        self.tell(Beat(len(self.hot), done, self.failed, self.deltas + under_way, tuple(self.ttfts)))
+        self.ttfts = []
+
+    def _stop(self) -> None:
+        self.epoll.unregister(self.stop_fd)
+        self.stop_fd = -1
+        self.stopped = True
+        self.idle_at = self.idle_at or clock()
+
+    def _harvest(self, cpu_s: float, wall_s: float) -> Harvest:
+        idle_at = (self.idle_at or clock()) - self.start_at
+        return Harvest(
+            rows=tuple(self.rows),
+            pauses=self.pauses.values.tobytes(),
+            pause_count=self.pauses.count,
+            lags=self.lags.tobytes(),
+            idle_at=idle_at,
+            cpu_s=cpu_s,
+            wall_s=wall_s,
+            reads=self.reads,
+        )
