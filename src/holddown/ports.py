@@ -15,6 +15,7 @@ from holddown.facts.served import Served
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
 from holddown.launch.spec import LaunchSpec
+from holddown.measure.drive import Drive, Driven, Pulse
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
 from holddown.remember.run import Run
 from holddown.remember.switching import Switching
@@ -51,6 +52,9 @@ class Host(Protocol):
 
     def port_holder(self, host: str, port: int) -> str | None:
         """Who listens where a bind to (host, port) would fail, as text for a person; None when it is free."""
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        """That these GPUs have used since their driver was loaded."""
 
     def oom_kills(self) -> int:
         """How many processes of our own control group the kernel has killed for want of memory since it was made."""
@@ -130,6 +134,19 @@ class Client(Protocol):
 
     def prompt_tokens(self, ask: Ask) -> int | None:
         """How many tokens the engine's own tokenizer makes of this prompt; None where it has no such endpoint."""
+
+
+class LoadClient(Protocol):
+    """Puts load on one server, from processes of its own."""
+
+    def cores(self) -> int:
+        """That its processes may use."""
+
+    def capacity(self) -> Fact[float]:
+        """Events with a token that one of its processes reads in a second of CPU time, as calibrated here."""
+
+    def drive(self, drive: Drive, pulse: Callable[[Pulse], None]) -> Driven:
+        """One phase, to its end; `pulse` is told a few times a second. Ctrl-C ends it with what was measured."""
 
 
 class Log(Protocol):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fakes.facts import machine, model
+from holddown.base.evidence import Fact, Unknown
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
 
@@ -39,6 +40,9 @@ class FakeGround:
 
     def port_holder(self, host: str, port: int) -> str | None:
         return self.held.get(port)
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return Unknown("a fake")
 
     def oom_kills(self) -> int:
         return 0

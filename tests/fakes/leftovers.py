@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from holddown.base.evidence import Known, Source, SourceKind, Unknown
+from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown
 from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, Namespaces, NotEnded, Removed, Traces, View
 from holddown.facts.machine import Cpu, Disk, Gpu, MachineFacts, Memory, ProcessFacts
 
@@ -84,6 +84,9 @@ class FakeHost:
 
     def port_holder(self, host: str, port: int) -> str | None:
         return None
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return Unknown("a fake")
 
     def oom_kills(self) -> int:
         return 0

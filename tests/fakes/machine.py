@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from fakes.facts import machine
 from fakes.leftovers import process as a_process
 from holddown.base.errors import LaunchError, MachineError
+from holddown.base.evidence import Fact, Unknown
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.launch.lifecycle import Exit, ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
@@ -143,6 +144,9 @@ class FakeMachine:
         if self.disk_fails:
             raise MachineError("cannot be looked at", code="machine.disk")
         return Disk(path, "/", "ext4", 1 << 40, self.log_disk_free_bytes)
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return Unknown("a fake")
 
     def oom_kills(self) -> int:
         return self.kills

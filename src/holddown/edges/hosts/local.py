@@ -80,6 +80,9 @@ class LocalHost:
     def port_holder(self, host: str, port: int) -> str | None:
         return binding.port_holder(host, port)
 
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return nvml.energy_joules(gpus)
+
     def oom_kills(self) -> int:
         return _oom_kills(_mounts())
 

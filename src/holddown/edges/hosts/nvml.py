@@ -1,7 +1,7 @@
 """GPUs through NVML, the library that `nvidia-smi` asks too. Its absence is an answer, never an exception."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,30 @@ def read_gpus(process_of: ProcessOf, library: Any = None) -> Gpus:
         return _Reader(library, process_of).read()
     except library.NVMLError as error:
         return _none(f"NVML: {error}")
+    finally:
+        with suppress(library.NVMLError):
+            library.nvmlShutdown()
+
+
+def energy_joules(gpus: Sequence[int], library: Any = None) -> Fact[float]:
+    """That these GPUs have used since their driver was loaded, from Volta on.
+
+    Source: nvml.h nvmlDeviceGetTotalEnergyConsumption, in mJ.
+    """
+    if library is None:
+        try:
+            library = importlib.import_module("pynvml")
+        except ImportError as error:
+            return Unknown(f"the NVML binding cannot be imported: {error}")
+    try:
+        library.nvmlInit()
+    except library.NVMLError as error:
+        return Unknown(_why_not(library, error))
+    try:
+        used_mj = [library.nvmlDeviceGetTotalEnergyConsumption(library.nvmlDeviceGetHandleByIndex(gpu)) for gpu in gpus]
+        return from_probe(sum(used_mj) / 1000, "nvmlDeviceGetTotalEnergyConsumption")
+    except library.NVMLError as error:
+        return Unknown(f"nvmlDeviceGetTotalEnergyConsumption: {error}")
     finally:
         with suppress(library.NVMLError):
             library.nvmlShutdown()

@@ -24,6 +24,7 @@ _SETTLE_EVERY_S = 0.25
 _SPARE_CONNECTIONS = 8
 _AFTER_FAILURE_S = 0.25
 _HOPELESS = 20
+_CONNECT_S = 10.0
 _SAMPLE = 400_000
 _LONGEST_WAIT_S = 0.05
 
@@ -64,24 +65,25 @@ class Loop:
 
     def __init__(self, order: Order, to: Endpoint, tell: Callable[[Beat], None], stop_fd: int) -> None:
         self.drive, self.to, self.tell, self.stop_fd = order.drive, to, tell, stop_fd
-        self.start_at = order.start_at
+        self.start_at = 0.0
         self.epoll = select.epoll()
-        self.epoll.register(stop_fd, READ)
         self.hot: dict[int, tuple[Callable[[int], bytes], Callable[[bytes], None], Callable[[float], None], Flight]]
         self.hot = {}
         self.cold: dict[int, Connection] = {}  # being opened, or idle
         self.idle: list[Connection] = []
         self.waiting: deque[Flight] = deque()  # for a connection
+        self.share, self.of = order.share, order.of
         self.starts: Iterator[Flight] = self._closed(order) if self.drive.users else self._open(order)
-        self.next: Flight | None = next(self.starts, None)
+        self.next: Flight | None = None
         self.again: deque[Flight] = deque()  # of a closed loop: what follows on an answer
         self.left = self._quota(order)
         self.rows: list[Row] = []
         self.pauses, self.lags = Sample(), array("f")
-        self.failed = self.deltas = self.reads = self.hopeless = 0
+        self.failed = self.deltas = self.hopeless = 0
         self.ttfts: list[float] = []
         self.idle_at = 0.0
         self.stopped = False
+        self.gave_up = ""
         self.unsettled: list[Flight] = []
         self.swept_at = self.beat_at = self.checked_at = 0.0
 
@@ -264,7 +266,17 @@ class Loop:
         answer = response.answer_at - start if response.answer_at is not None else None
         tokens_in, tokens_out = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
         self.rows.append(
-            (flight.due - start, flight.sent - start, first, answer, at - start, tokens_in, tokens_out, len(deltas), fault)
+            (
+                flight.due - start,
+                flight.sent - start,
+                first,
+                answer,
+                at - start,
+                tokens_in,
+                tokens_out,
+                len(deltas),
+                fault,
+            )
         )
         self.deltas += len(deltas)
         self.failed += bool(fault)
@@ -274,13 +286,18 @@ class Loop:
             self.pauses.extend([pause * scale for pause in map(sub, deltas[1:], deltas)])
             self.ttfts.append(deltas[0] - flight.due)
         if self.hopeless >= _HOPELESS:
-            self.stopped = True
+            self.stopped, self.gave_up = True, f"the first {_HOPELESS} requests failed, and no other was sent"
+            self.idle_at = self.idle_at or at
         self._follow(flight, at, failed=bool(fault))
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
-    def run(self) -> Harvest:
-        self._prepare()
+    def run(self, start_at: float) -> Harvest:
+        self.start_at = start_at
+        self.next = next(self.starts, None)
+        self.epoll.register(self.stop_fd, READ)
+        while (left := start_at - clock()) > 0:
+            self._read(self.epoll.poll(left))
         cpu, began = time.process_time(), clock()
         due = self._send_due(began)
         while self.hot or self.waiting or self.again or self.next is not None:
@@ -288,7 +305,7 @@ class Loop:
             woke = clock()
             self._read(events)
             now = clock()
-            if self.stopped and (self.stop_fd < 0 or self.next is not None or self.again):
+            if self.stopped and (self.stop_fd < 0 or not self.hot):
                 break
             due = self._send_due(now) if self.again or self.next is not None else now + _LONGEST_WAIT_S
             if not events and now - self.swept_at > _SETTLE_EVERY_S or self.unsettled:
@@ -299,13 +316,14 @@ class Loop:
         wall = clock() - began
         return self._harvest(time.process_time() - cpu, wall)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Connections are open before they are needed."""
-        count = min(len(range(0, self.drive.users)), 1 << 16) if self.drive.users else _SPARE_CONNECTIONS
-        for _ in range(count):
+        users = len(range(self.share, self.drive.users, self.of))
+        for _ in range(users or _SPARE_CONNECTIONS):
             self._open_connection()
-        while (left := self.start_at - clock()) > 0:
-            for fd, _mask in self.epoll.poll(min(left, 0.01)):
+        give_up_at = clock() + _CONNECT_S
+        while len(self.idle) < len(self.cold) and clock() < give_up_at:
+            for fd, _mask in self.epoll.poll(0.1):
                 self._cold_event(fd)
 
     def _wait(self, due: float) -> list[tuple[int, int]]:
@@ -344,7 +362,6 @@ class Loop:
             stamp(now())
             if data[-4:] != middle:
                 self._looked_at(fd, flight, not data)
-        self.reads += len(events)
 
     def _push(self, fd: int, flight: Flight) -> bool:
         connection = flight.connection
@@ -371,7 +388,10 @@ class Loop:
             self.lags = self.lags[::2]
         for fd, (*_, flight) in list(self.hot.items()):
             response = flight.response
-            if now - (response.times[-1] if response.times else response.last_at or flight.sent) > self.drive.patience_s:
+            if (
+                now - (response.times[-1] if response.times else response.last_at or flight.sent)
+                > self.drive.patience_s
+            ):
                 response.settle()
                 if response.over:
                     continue
@@ -397,5 +417,5 @@ class Loop:
             idle_at=idle_at,
             cpu_s=cpu_s,
             wall_s=wall_s,
-            reads=self.reads,
+            gave_up=self.gave_up,
         )

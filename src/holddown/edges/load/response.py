@@ -149,7 +149,9 @@ class Response:
             self._broken(f"this is not HTTP: {_shown(head)}")
             return False
         self.status = int(words[1])
-        fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
+        fields = {
+            name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])
+        }
         if self.status >= 200:
             self._frame(words[0], fields)
         # what stands behind the head came with the last read that is needed for it, or later
@@ -204,7 +206,7 @@ class Response:
             return
         for key in (b'"content":', b'"text":', b'"reasoning":', b'"reasoning_content":'):
             before, found, behind = read.partition(key)
-            quote = len(behind) - len(behind.lstrip(b' '))
+            quote = len(behind) - len(behind.lstrip(b" "))
             if not found or behind[quote : quote + 1] != b'"':
                 continue
             begin = len(before) + len(key) + quote + 1

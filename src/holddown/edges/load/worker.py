@@ -3,18 +3,15 @@ when stdin is closed, which it also is when the program that started it is gone.
 
 import contextlib
 import gc
+import os
 import resource
 import signal
-import sys
 
 from holddown.edges.load.endpoint import endpoint
 from holddown.edges.load.loop import Loop
-from holddown.edges.load.wire import Frame, Harvest, frame_bytes, read_order
+from holddown.edges.load.wire import Beat, Harvest, frame_bytes, read_order, read_start
 
-
-def _tell(frame: Frame) -> None:
-    sys.stdout.buffer.write(frame_bytes(frame))
-    sys.stdout.buffer.flush()
+_STDIN, _STDOUT = 0, 1
 
 
 def main() -> None:
@@ -23,16 +20,32 @@ def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard > 0 else soft, hard))
-    order = read_order(sys.stdin.buffer)
-    try:
-        to = endpoint(order.base_url, order.api_key, chat=order.drive.language.chat)
-    except OSError as error:
-        row = (0.0, 0.0, None, None, 0.0, 0, 0, 0, f"no connection: {error}")
-        _tell(Harvest((row,), b"", 0, b"", 0.0, 0.0, 0.0, 0))
-        return
-    gc.freeze()
-    gc.disable()  # nothing here makes cycles; a collection over all reads kept would look like a slow server
-    _tell(Loop(order, to, _tell, sys.stdin.fileno()).run())
+    with (
+        open(_STDIN, "rb", buffering=0, closefd=False) as orders,
+        open(_STDOUT, "wb", buffering=0, closefd=False) as out,
+    ):
+
+        def tell(frame: Beat | Harvest) -> None:
+            data = memoryview(frame_bytes(frame))
+            while data:
+                data = data[out.write(data) :]
+
+        # the program that listens may be gone
+        with contextlib.suppress(EOFError, BrokenPipeError):
+            order = read_order(orders)
+            try:
+                to = endpoint(order.base_url, order.api_key, chat=order.drive.language.chat)
+            except OSError as error:
+                tell(Harvest(((0.0, 0.0, None, None, 0.0, 0, 0, 0, f"no connection: {error}"),)))
+                return
+            loop = Loop(order, to, tell, _STDIN)
+            loop.prepare()
+            tell(Beat(0, 0, 0, 0, ()))
+            begin_at = read_start(orders)
+            gc.freeze()
+            gc.disable()  # nothing here makes cycles; a collection over all reads kept would look like a slow server
+            tell(loop.run(begin_at))
+    os._exit(0)  # at once: freeing what was kept takes longer than the rest
 
 
 if __name__ == "__main__":
