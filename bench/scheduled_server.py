@@ -11,12 +11,14 @@ import argparse
 import json
 import select
 import socket
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 _READ_EVERY_S = 0.0005
+_LONG_BYTES = 65536
 
 
 def _chunk(data: bytes) -> bytes:
@@ -126,10 +128,14 @@ class Server:
     def send(self, connection: Connection, data: bytes) -> None:
         if not connection.open:
             return
+        # a token never waits for its reader; what is long does
+        waits = self.hurry or len(data) > _LONG_BYTES
         try:
-            connection.socket.setblocking(True) if self.hurry else None
+            if waits:
+                connection.socket.setblocking(True)
             connection.socket.sendall(data)
-            connection.socket.setblocking(False) if self.hurry else None
+            if waits:
+                connection.socket.setblocking(False)
         except OSError:
             self.close(connection)
 
@@ -228,7 +234,8 @@ def main() -> None:
     words.add_argument("--hurry", action="store_true")
     given = words.parse_args()
     server = Server(given.port, given.ttft_ms / 1000, given.itl_ms / 1000, given.at_once, given.hurry)
-    print(server.port, flush=True)
+    sys.stdout.write(f"{server.port}\n")
+    sys.stdout.flush()
     server.run()
 
 

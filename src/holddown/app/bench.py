@@ -9,7 +9,7 @@ from holddown.app.language import language
 from holddown.app.target import Target
 from holddown.base.errors import FactError, UsageError
 from holddown.base.evidence import Fact, Known, Unknown, derived
-from holddown.facts.workload import Slo
+from holddown.facts.workload import NO_SLO, Slo
 from holddown.measure.arrivals import dues
 from holddown.measure.drive import Drive, Driven, Language, Pulse, Shot, shot_of
 from holddown.measure.figures import figures, meets, sound, tpot_ms, ttft_ms
@@ -43,7 +43,7 @@ class Wish:
     requests: int = 0
     repeat: int = 1
     budget_s: float = 180.0
-    slo: Slo = Slo()
+    slo: Slo = NO_SLO
     seed: int = 0
     patience_s: float = 120.0
     trace: tuple[Shot, ...] = ()
@@ -239,17 +239,14 @@ def _ended(enough: Enough) -> Enough:
 
 
 def _step(phase: Phase, slo: Slo) -> Step:
-    match phase.arrival:
-        case Closed(users):
-            load, rate = float(users), value(phase.figures, "output_throughput")
-        case Open():
-            load, rate = phase.arrival.rate_per_s, value(phase.figures, "request_rate")
+    closed = isinstance(phase.arrival, Closed)
+    rate = value(phase.figures, "output_throughput" if closed else "request_rate")
     count = max(1, len(phase.traces))
     return Step(
-        load=load,
+        load=float(phase.arrival.concurrency) if isinstance(phase.arrival, Closed) else phase.arrival.rate_per_s,
         throughput=rate or 0.0,
         failed_share=sum(1 for trace in phase.traces if trace.fault) / count,
-        slo_met=sum(1 for trace in phase.traces if meets(trace, slo)) / count if slo != Slo() else 1.0,
+        slo_met=sum(1 for trace in phase.traces if meets(trace, slo)) / count if slo != NO_SLO else 1.0,
         limited=bool(phase.client.limited),
     )
 

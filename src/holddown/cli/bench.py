@@ -17,7 +17,6 @@ from holddown.measure.shapes import SHAPES, Shape, shape_of
 
 if TYPE_CHECKING:
     from holddown.app.bench import Wish
-    from holddown.app.target import Target
     from holddown.remember.run import BenchRun
 
 _SLO_DO = "--slo ttft=500ms,itl=50ms"
@@ -27,9 +26,7 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
 @click.argument("target", required=False)
 @target_options
 @click.option("--concurrency", metavar="N[,N...]", help="Users at once, one phase each; a sweep where nothing is said.")
-@click.option(
-    "--rate", metavar="R[,R...]|sweep", help="Requests per second, whether answered or not; `sweep` to the knee."
-)
+@click.option("--rate", metavar="R[,R...]|sweep", help="Requests per second, answered or not; `sweep` for the knee.")
 @click.option(
     "--spacing",
     type=click.Choice(["poisson", "constant", "bursts"]),
@@ -62,7 +59,7 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
 @click.option("--formulas", is_flag=True, help="How each figure is computed.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, target: str | None, as_json: bool, formulas: bool, **words: Any) -> None:
+def command(ctx: click.Context, /, **words: Any) -> None:
     """How fast TARGET answers under load: a deployment's NAME, or the URL of any OpenAI-compatible server.
 
     Every run is a record. Exit code 1 when a figure is the load client's and not the server's, or requests failed;
@@ -70,7 +67,8 @@ def command(ctx: click.Context, target: str | None, as_json: bool, formulas: boo
     """
     from holddown.explain.bench_text import formulas_text, runs_text
 
-    if formulas:
+    target, as_json = words["target"], words["as_json"]
+    if words["formulas"]:
         from holddown.measure.figures import FORMULAS
 
         answer(FORMULAS, formulas_text(), as_json=as_json)
@@ -78,7 +76,7 @@ def command(ctx: click.Context, target: str | None, as_json: bool, formulas: boo
     if target is None:
         raise click.MissingParameter(param_type="argument", param_hint="TARGET", ctx=ctx)
     if words["imported"]:
-        runs = (_imported(target, words),)
+        runs: tuple[BenchRun, ...] = (_imported(target, words),)
     else:
         runs = _measured(target, words)
     if words["csv_file"]:
@@ -192,11 +190,11 @@ def _imported(target: str, words: dict[str, Any]) -> "BenchRun":
 def _write_csv(path: str, runs: "tuple[BenchRun, ...]") -> None:
     import csv
 
-    from holddown.explain.bench_text import csv_head, csv_rows
+    from holddown.explain.bench_text import CSV_HEAD, csv_rows
 
     try:
         with open(path, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([csv_head(), *(row for run in runs for row in csv_rows(run))])
+            csv.writer(file).writerows([CSV_HEAD, *(row for run in runs for row in csv_rows(run))])
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", code="usage.bench") from error
     progress(f"figures in {path}")

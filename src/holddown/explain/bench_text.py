@@ -170,8 +170,8 @@ def formulas_text() -> str:
 
 
 def csv_rows(run: BenchRun) -> list[tuple[object, ...]]:
-    """One row per figure, the heading first; all runs have the same columns."""
-    rows: list[tuple[object, ...]] = [_CSV_HEAD] if not run.phases else []
+    """One row per figure, in the columns of `CSV_HEAD`."""
+    rows: list[tuple[object, ...]] = []
     for number, phase in enumerate(run.phases):
         users = phase.arrival.concurrency if isinstance(phase.arrival, Closed) else ""
         rate = phase.arrival.rate_per_s if isinstance(phase.arrival, Open) else ""
@@ -193,14 +193,10 @@ def csv_rows(run: BenchRun) -> list[tuple[object, ...]]:
     return rows
 
 
-_CSV_HEAD = (
+CSV_HEAD = (
     "run", "server", "model", "workload", "phase", "users", "rate", "metric", "percentile", "value", "unit", "n", "low",
     "high", "client_limited",
 )  # fmt: skip
-
-
-def csv_head() -> tuple[str, ...]:
-    return _CSV_HEAD
 
 
 def _or_blank(value: float | None) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from holddown.base.evidence import Fact, Known
-from holddown.facts.workload import Slo
+from holddown.facts.workload import NO_SLO, Slo
 from holddown.measure.run import Figure, Phase, Trace
 from holddown.measure.stats import carried_percentiles, mean_interval, percentile, percentile_interval
 
@@ -111,7 +111,7 @@ def _rates(good: Sequence[Trace], held_s: float, slo: Slo) -> list[Figure]:
         "request_rate": ("1/s", [_requests]),
     }
     found = [_rate(name, unit, good, edges, parts) for name, (unit, parts) in rates.items()]
-    if slo != Slo():
+    if slo != NO_SLO:
         within = [trace for trace in good if meets(trace, slo)]
         found.append(_rate("goodput", "1/s", within, edges, [_requests]))
     return found
@@ -153,7 +153,7 @@ def _requests(trace: Trace, since: float, until: float) -> float:
     return _share(trace.due_s, trace.ended_s, since, until)
 
 
-def pooled(phases: Sequence[Phase], slo: Slo = Slo()) -> tuple[Figure, ...]:
+def pooled(phases: Sequence[Phase], slo: Slo = NO_SLO) -> tuple[Figure, ...]:
     """Of phases that repeat one load: percentiles over the requests of all; of a rate the mean over the repetitions,
     with the interval that their spread gives."""
     if len(phases) == 1:

@@ -1,5 +1,6 @@
 """What load comes next, and when enough is known: the knee of the curve of throughput over load."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ def next_rate(steps: Sequence[Step], first: float) -> float | Enough:
     tried = sum(1 for step in steps if low / 2 <= step.load <= high) - 2
     if tried >= _REFINEMENTS or high / low < 1.25:
         return Enough(f"it keeps up with {low:g} requests a second, and not with {high:g}")
-    return round((low * high) ** 0.5, 3)
+    return round(math.sqrt(low * high), 3)
 
 
 def _keeps_up(step: Step) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holddown.facts.served import Subject
-from holddown.facts.workload import Slo
+from holddown.facts.workload import NO_SLO, Slo
 from holddown.measure.run import Phase
 from holddown.remember.record import Comparison
 from holddown.verify.verdict import Verdict
@@ -25,7 +25,7 @@ class BenchRun:
     cut: str = ""
     source: str = ""
     notes: tuple[str, ...] = ()
-    slo: Slo = Slo()
+    slo: Slo = NO_SLO
     comparisons: tuple[Comparison, ...] = ()
 
 

@@ -19,7 +19,7 @@ from holddown.measure.stats import percentile
 
 _START_S = 0.02
 _PROGRAM = (sys.executable, "-P", "-m")
-_NULL_TOKENS, _NULL_STREAMS, _NULL_REQUESTS = 256, 16, 64
+_NULL_TOKENS, _NULL_STREAMS, _NULL_REQUESTS = 256, 32, 64
 
 
 class LoadProcesses:

@@ -308,7 +308,7 @@ class Loop:
             if self.stopped and (self.stop_fd < 0 or not self.hot):
                 break
             due = self._send_due(now) if self.again or self.next is not None else now + _LONGEST_WAIT_S
-            if not events and now - self.swept_at > _SETTLE_EVERY_S or self.unsettled:
+            if self.unsettled or (not events and now - self.swept_at > _SETTLE_EVERY_S):
                 self._settle_one(now)
             if now - self.beat_at > _BEAT_S:
                 self._beat(now)

@@ -1,11 +1,13 @@
-"""`python -m holddown.edges.load.null_server`: answers every request with one canned stream, an event a packet, as fast
-as it is read. What the load client needs for it is its own. It says its port, and ends when its stdin is closed."""
+"""`python -m holddown.edges.load.null_server`: answers every request with one canned stream, an event a
+millisecond. What the load client needs for it is its own. It says its port, and ends when its stdin is closed."""
 
 import selectors
 import socket
 import sys
 
 _TOKENS = 256
+_PAUSE_S = 0.001
+"""So that the client finds one event a read, as it does where tokens are computed."""
 
 
 def _chunk(data: bytes) -> bytes:
@@ -27,13 +29,14 @@ _END = _LAST + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
 def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-    print(listener.getsockname()[1], flush=True)
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
     left: dict[socket.socket, int] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         selector.register(sys.stdin, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select(0 if left else None):
+            for key, _ in selector.select(_PAUSE_S if left else None):
                 if key.fileobj is sys.stdin:
                     return
                 if key.fileobj is listener:
