@@ -6,8 +6,8 @@ against the same server on a known schedule (scheduled_server.py).
 
 The server runs on one core and the client, all of its processes, on another. What a client says of TTFT and ITL is laid
 beside the server's own stamps, taken with the same monotonic clock: first token sent - request read, and the pauses
-between tokens sent. Its CPU time is that of its processes between the first token and the last, so that imports and
-the making of prompts are not counted; tokens are those that the server sent meanwhile. Rounds are interleaved, and the
+between tokens sent. Its CPU time is that of its processes from the first token on until they end: what is parsed late
+counts, imports and the making of prompts do not. Rounds are interleaved, and the
 table has the medians over the rounds. A client whose Python is not named is left out, and so is one that fails.
 """
 
@@ -70,7 +70,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """said: by the client. stamped: by the server for the same answers. tokens_per_cpu_s: while tokens came."""
+    """said: by the client. stamped: by the server for the same answers."""
 
     said: Said
     stamped: Said
@@ -154,7 +154,7 @@ class Meter(threading.Thread):
         self._spent: dict[int, float] = {}
 
     def run(self) -> None:
-        while not self.ended.wait(0.1):
+        while not self.ended.wait(0.05):
             for pid in _family(self.pid):
                 try:
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -163,9 +163,9 @@ class Meter(threading.Thread):
                 self._spent[pid] = (int(fields[11]) + int(fields[12])) / TICKS
             self.seen.append((time.monotonic(), sum(self._spent.values())))
 
-    def between(self, begin: float, end: float) -> float:
+    def since(self, begin: float) -> float:
         before = max((spent for at, spent in self.seen if at <= begin), default=0.0)
-        return max((spent for at, spent in self.seen if at <= end), default=0.0) - before
+        return self.seen[-1][1] - before
 
 
 def _family(pid: int) -> list[int]:
@@ -204,9 +204,9 @@ def measure(words: Sequence[str], read: Callable[[str], Said], load: Load, core:
             raise RuntimeError(f"exit {process.returncode}: {' '.join(err.read().splitlines()[-3:])}")
     # what came before were warm-ups
     stamps = stamps_of(load)[-load.requests :]
-    begin, end = min(sent[0] for _, sent in stamps), max(sent[-1] for _, sent in stamps)
+    begin = min(sent[0] for _, sent in stamps)
     tokens = sum(len(sent) for _, sent in stamps)
-    return Row(read(out), stamped(stamps), tokens / max(meter.between(begin, end), 1e-9))
+    return Row(read(out), stamped(stamps), tokens / max(meter.since(begin), 1e-9))
 
 
 def stamps_of(load: Load) -> list[tuple[float, list[float]]]:

@@ -85,7 +85,7 @@ class Loop:
         self.stopped = False
         self.gave_up = ""
         self.unsettled: list[Flight] = []
-        self.swept_at = self.beat_at = self.checked_at = 0.0
+        self.swept_at = self.beat_at = 0.0
 
     # --- what is due ----------------------------------------------------------------------------------------------
 

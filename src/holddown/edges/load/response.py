@@ -185,17 +185,29 @@ class Response:
         alike = self._alike
         for read, at in zip(reads, times, strict=True):
             known = alike.get(len(read))
-            if known is not None and not self._carry and not self._event:
-                before, behind = known
-                if read.startswith(before) and read.endswith(behind):
-                    text = read[len(before) : -len(behind)]
-                    if text and b'"' not in text and b"\\" not in text:
-                        self.deltas.append(at)
-                        continue
+            if not self._carry and not self._event:
+                if known is not None and _is_alike(read, known):
+                    self.deltas.append(at)
+                    continue
+                if known is None and self._takes_alike(read, at):
+                    continue
             deltas = len(self.deltas)
             self._take_chunks(self._carry + read if self._carry else read, at)
             if len(self.deltas) == deltas + 1 and known is None and len(alike) < _MOST_ALIKE:
                 self._learn(read)
+
+    def _takes_alike(self, read: bytes, at: float) -> bool:
+        """Several such chunks in one read, of which each is known."""
+        pieces = read.split(MIDDLE)
+        if pieces.pop():
+            return False
+        alike = self._alike
+        for piece in pieces:
+            known = alike.get(len(piece) + len(MIDDLE))
+            if known is None or not _is_alike(piece + MIDDLE, known):
+                return False
+        self.deltas += [at] * len(pieces)
+        return True
 
     def _learn(self, read: bytes) -> None:
         """From a read that brought one delta: what stands before and behind its text, where it is one whole chunk with
@@ -324,6 +336,14 @@ class Response:
         if self._body == "head":
             return "the server hung up before it answered"
         return f"the stream was cut after {len(self.deltas)} deltas"
+
+
+def _is_alike(read: bytes, known: tuple[bytes, bytes]) -> bool:
+    before, behind = known
+    if not read.startswith(before) or not read.endswith(behind):
+        return False
+    text = read[len(before) : -len(behind)]
+    return bool(text) and b'"' not in text and b"\\" not in text
 
 
 _FIELDS = (b"", b"data", b"event", b"id", b"retry")
