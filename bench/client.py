@@ -115,8 +115,8 @@ def vllm(python: str, load: Load, folder: Path) -> tuple[list[str], Callable[[st
 
 def guidellm(python: str, load: Load, folder: Path) -> tuple[list[str], Callable[[str], Said]]:
     sizes = f"prompt_tokens={load.input_tokens},output_tokens={load.output_tokens}"
-    words = f"""run --backend kind=openai_http,target={load.url},model=m --profile kind=concurrent,streams={load.streams}
-        --constraint kind=max_requests,count={load.requests} --data kind=synthetic_text,{sizes}
+    words = f"""run --backend kind=openai_http,target={load.url},model=m
+        --profile kind=concurrent,streams={load.streams} --constraint kind=max_requests,count={load.requests} --data kind=synthetic_text,{sizes}
         --tokenizer kind=huggingface_auto,model={load.tokenizer} --output kind=json,path={folder / "guidellm.json"}
         --disable-console""".split()
 
@@ -275,22 +275,19 @@ def main() -> int:
         if given.guidellm_python:
             clients["guidellm"] = guidellm(given.guidellm_python, load, Path(folder))
         for name in {"vllm bench serve": given.vllm_python, "guidellm": given.guidellm_python}.keys() - clients.keys():
-            sys.stderr.write(f"{name}: left out, its Python was not named" + "\n")
+            sys.stderr.write(f"{name}: left out, its Python was not named\n")
         for number in range(given.rounds):
             for name, (client, read) in clients.items():
                 try:
                     row = measure(client, read, load, cores[-1], given.nice)
                 except (RuntimeError, KeyError, ValueError, OSError) as error:
-                    sys.stderr.write(f"{name}: {type(error).__name__}: {error}" + "\n")
+                    sys.stderr.write(f"{name}: {type(error).__name__}: {error}\n")
                     continue
                 rows.setdefault(name, []).append(row)
-                sys.stderr.write(f"round {number + 1}: {name}: {row}" + "\n")
-    print(
-        f"{given.streams} streams, a token each {given.itl_ms:g} ms, {given.output_tokens} tokens an answer, one core;"
-    )
-    print(
-        "client/server in ms, medians of", ", ".join(f"{len(found)} rounds of {name}" for name, found in rows.items())
-    )
+                sys.stderr.write(f"round {number + 1}: {name}: {row}\n")
+    say(f"{given.streams} streams, a token each {given.itl_ms:g} ms, {given.output_tokens} tokens an answer, one core;")
+    rounds = ", ".join(f"{len(found)} rounds of {name}" for name, found in rows.items())
+    say(f"client/server in ms, medians of {rounds}")
     say(table(rows))
     return verdict(rows)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.load import CHUNKED, DONE, HEAD, USAGE, chunk, event, finished
-from holddown.edges.load.response import MIDDLE, Response
+from holddown.edges.load.response import Response
 
 _TEXTS = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\x00\n\r\t", categories=["L", "N", "P", "Z"]))
@@ -24,16 +24,13 @@ def parts(raw: bytes, cuts: list[int]) -> list[bytes]:
 def taken(reads: list[bytes]) -> Response:
     response = Response()
     for number, data in enumerate(reads):
-        response.reads.append(data)
-        response.times.append(float(number))
-        if data[-4:] != MIDDLE:
-            response.settle()
+        response.take(data, float(number))
     return response
 
 
 @given(texts=_TEXTS, cuts=_CUTS, together=st.integers(1, 4))
 def test_any_split_gives_the_same_deltas(texts: list[str], cuts: list[int], together: int) -> None:
-    """Chunks with one event or with several, reads of any size: as many deltas as texts, the same end, the same usage."""
+    """Chunks of one event or several, reads of any size: as many deltas as texts, the same end, the same usage."""
     events = [event(text) for text in texts]
     pieces = [b"".join(events[at : at + together]) for at in range(0, len(events), together)]
     pieces += [finished(), USAGE % len(texts), DONE]

@@ -16,7 +16,7 @@ from holddown.measure.figures import figures, meets, sound, tpot_ms, ttft_ms
 from holddown.measure.metrics import Measurement
 from holddown.measure.run import Arrival, Closed, Open, Phase, Spacing, Trace
 from holddown.measure.shapes import Shape
-from holddown.measure.stats import percentile
+from holddown.measure.stats import quantiles
 from holddown.measure.sweep import Enough, Step, next_rate, next_users
 from holddown.measure.why import judged, value
 from holddown.remember.calibrate import comparisons
@@ -273,7 +273,7 @@ def _phase(arm: _Arm, arrival: Arrival, wish: Wish, doors: Doors) -> tuple[Phase
         began_at=began_at,
         seconds=driven.held_s,
         traces=driven.traces,
-        itl_quantiles_ms=tuple(percentile(driven.pauses_ms, rank) for rank in range(101)) if driven.pauses_ms else (),
+        itl_quantiles_ms=quantiles(driven.pauses_ms),
         itl_count=driven.pauses,
         figures=found,
         engine=watch.end(),

@@ -17,7 +17,7 @@ from holddown.facts.served import Subject
 from holddown.facts.workload import NO_SLO
 from holddown.measure.figures import figures
 from holddown.measure.run import Arrival, ClientSide, Closed, EngineSide, Figure, Open, Phase, Spacing, Trace
-from holddown.measure.stats import percentile
+from holddown.measure.stats import quantiles
 from holddown.remember.run import BenchRun
 
 Json = Mapping[str, Any]
@@ -98,7 +98,7 @@ def _vllm_phase(data: Json) -> Phase:
         began_at=datetime.strptime(data["date"], "%Y%m%d-%H%M%S").timestamp(),
         seconds=float(data["duration"]),
         traces=traces,
-        itl_quantiles_ms=_quantiles(pauses),
+        itl_quantiles_ms=quantiles(pauses),
         itl_count=len(pauses),
         figures=tuple(_vllm_figures(data)),
         engine=_ENGINE,
@@ -109,10 +109,6 @@ def _vllm_phase(data: Json) -> Phase:
 
 _COLUMNS = ("start_times", "ttfts", "latencies", "input_lens", "output_lens", "errors", "itls")
 """Of --save-detailed."""
-
-
-def _quantiles(pauses: Sequence[float]) -> tuple[float, ...]:
-    return tuple(percentile(pauses, rank) for rank in range(101)) if pauses else ()
 
 
 def _vllm_traces(data: Json) -> Iterator[Trace]:

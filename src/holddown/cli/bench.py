@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from holddown.app.bench import Wish
     from holddown.remember.run import BenchRun
 
+_POSITIVE = click.FloatRange(0, min_open=True)
+_PATIENCE = "How long the server may stay silent before a request has failed."
 _SLO_DO = "--slo ttft=500ms,itl=50ms"
 
 
@@ -26,7 +28,7 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
 @click.argument("target", required=False)
 @target_options
 @click.option("--concurrency", metavar="N[,N...]", help="Users at once, one phase each; a sweep where nothing is said.")
-@click.option("--rate", metavar="R[,R...]|sweep", help="Requests per second, answered or not; `sweep` for the knee.")
+@click.option("--rate", metavar="R[,R...]|sweep", help="Requests per second, answered or not; `sweep`: to the knee.")
 @click.option(
     "--spacing",
     type=click.Choice(["poisson", "constant", "bursts"]),
@@ -43,7 +45,7 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
     metavar="NAME|IN:OUT",
     help=f"What is asked: {', '.join(SHAPES)}, or tokens in and out of one request.",
 )
-@click.option("--duration", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="Of each phase; 20.")
+@click.option("--duration", metavar="SECONDS", type=_POSITIVE, help="Of each phase; 20.")
 @click.option("--requests", metavar="N", type=click.IntRange(1), help="Of each phase, in place of a duration.")
 @click.option(
     "--budget", metavar="SECONDS", type=click.FloatRange(0), default=180.0, help="Of a sweep.", show_default=True
@@ -52,8 +54,7 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other prompts, other arrivals.")
 @click.option("--repeat", type=click.IntRange(1), help="How often each phase; 2 with --against, else 1.")
 @click.option("--against", metavar="TARGET", help="A second server, measured by turns: A B, B A.")
-@click.option("--patience", metavar="SECONDS", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True,
-              help="How long the server may stay silent before a request has failed.")  # fmt: skip
+@click.option("--patience", metavar="SECONDS", type=_POSITIVE, default=120.0, show_default=True, help=_PATIENCE)
 @click.option("--csv", "csv_file", metavar="FILE", help="Writes every figure there.")
 @click.option("--import", "imported", metavar="FILE", help="Records what `vllm bench serve` or guidellm measured.")
 @click.option("--formulas", is_flag=True, help="How each figure is computed.")

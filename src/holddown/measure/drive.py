@@ -12,9 +12,9 @@ from holddown.measure.shapes import Shape
 class Language:
     """How text of so many tokens is written for one model.
 
-    words: each one token where another word stands before it, 256 of them. overhead: tokens of a prompt that are not its
-    words: the chat template, the text's opening. per_word: tokens of a word. chat: asked as a chat completion, else as a
-    plain one. exact: the count was checked with the server's own tokenizer. note: what a reader must know of it.
+    words: each one token where another word stands before it, 256 of them. overhead: tokens of a prompt that are not
+    its words: the chat template, the text's opening. per_word: tokens of a word. chat: asked as a chat completion, else
+    as a plain one. exact: the count was checked with the server's own tokenizer. note: what a reader must know of it.
     """
 
     words: tuple[str, ...]

@@ -6,7 +6,7 @@ with the part of its time that lies within, and its tokens as spread evenly from
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 from holddown.base.evidence import Fact, Known
 from holddown.facts.workload import NO_SLO, Slo
@@ -125,7 +125,7 @@ def _rate(name: str, unit: str, good: Sequence[Trace], edges: Sequence[float], p
     fewer than three requests a slice."""
     slices = [
         sum(part(trace, begin, end) for trace in good for part in parts) / (end - begin)
-        for begin, end in zip(edges, edges[1:], strict=False)
+        for begin, end in pairwise(edges)
     ]
     interval = mean_interval(slices) if len(good) >= 3 * _SLICES else None
     low, high = interval or (None, None)

@@ -1,7 +1,6 @@
 """Common English words: nearly every tokenizer has each of them, with the blank before it, as one token."""
 
-COMMON = tuple(
-    """
+_TEXT = """
     the of and to in that is was for on are with as his they be at one have this from or had by not word but what some
     we can out other were all there when up use your how said an each she which do their time if will way about many
     then them write would like so these her long make thing see him two has look more day could go come did number
@@ -18,8 +17,8 @@ COMMON = tuple(
     sure watch color face wood main enough plain girl usual young ready above ever red list though feel talk bird soon
     body dog family direct leave song measure door product black short class wind question happen complete ship area
     half rock order fire south problem piece told knew pass since top whole king space heard best hour better true
-    """.split()
-)
+"""
+COMMON = tuple(_TEXT.split())
 """In the order of how often they are used. Source: common word lists of written English."""
 
 NEEDED = 256

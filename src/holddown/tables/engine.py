@@ -148,7 +148,7 @@ class EngineTable:
     waiting_metric: how many wait for it. kv_metric: the share of the KV cache that is in use. preemptions_metric: how
     often a running request lost its place in the KV cache. cached_metric, prompt_metric: counters of prompt tokens that
     the prefix cache held, and of all that it was asked for. accepted_metric, drafted_metric: counters of draft tokens.
-    metrics_source: where those names were read. ignore_eos_source: that a request may ask it to go on to its last token.
+    metrics_source: where those names were read. ignore_eos_source: that a request may ask it to go on to its end.
     """
 
     kind: str

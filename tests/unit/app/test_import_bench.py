@@ -53,7 +53,7 @@ _TIMES = {
     "output_tokens": 32,
     "info": {"timings": {"token_iterations": 32}, "error": None},
 }
-_LOST = {name: None for name in _TIMES} | {"info": {"timings": {"token_iterations": 0}, "error": "timed out"}}
+_LOST = dict.fromkeys(_TIMES) | {"info": {"timings": {"token_iterations": 0}, "error": "timed out"}}
 GUIDELLM: dict[str, Any] = {
     "metadata": {"version": 2, "guidellm_version": "0.8.1"},
     "config": {"spec": {"backend": {"kind": "openai_http", "target": "http://127.0.0.1:8000", "model": "m"}}},

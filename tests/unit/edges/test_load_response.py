@@ -5,17 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from fakes.load import CHUNKED, DONE, HEAD, USAGE, chunk, event, finished, stream
-from holddown.edges.load.response import MIDDLE, Response
+from holddown.edges.load.response import Response
 
 
 def read(*reads: bytes, hangs_up: bool = False) -> Response:
     """The first read at 1.0 s, each further one a second later."""
     response = Response()
     for number, data in enumerate(reads):
-        response.reads.append(data)
-        response.times.append(1.0 + number)
-        if data[-4:] != MIDDLE:
-            response.settle()
+        response.take(data, 1.0 + number)
     if hangs_up:
         response.end()
     return response

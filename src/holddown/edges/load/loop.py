@@ -1,7 +1,6 @@
-"""The loop of one process: it sends what is due, stamps and keeps what comes, and parses when it has nothing to do.
+"""The loop of one process: it sends what is due, and stamps and takes up what comes.
 
-A read costs a system call, a clock and two appends. Whether a response is over is told from the last four bytes of a
-read: a read that ends as an event inside a chunked stream ends (`MIDDLE`) is put aside, any other is looked at.
+A token costs a system call, a clock and a few looks at its bytes; see `Response.take`.
 """
 
 import select
@@ -14,13 +13,12 @@ from operator import sub
 
 from holddown.edges.load.connection import READ, READ_BYTES, WRITE, Connection
 from holddown.edges.load.endpoint import Endpoint, request_bytes
-from holddown.edges.load.response import MIDDLE, Response
+from holddown.edges.load.response import Response
 from holddown.edges.load.wire import Beat, Harvest, Order, Row
 from holddown.measure.drive import Shot
 
 _START_SPACING_S = 0.002
 _BEAT_S = 0.25
-_SETTLE_EVERY_S = 0.25
 _SPARE_CONNECTIONS = 8
 _AFTER_FAILURE_S = 0.25
 _HOPELESS = 20
@@ -67,8 +65,7 @@ class Loop:
         self.drive, self.to, self.tell, self.stop_fd = order.drive, to, tell, stop_fd
         self.start_at = 0.0
         self.epoll = select.epoll()
-        self.hot: dict[int, tuple[Callable[[int], bytes], Callable[[bytes], None], Callable[[float], None], Flight]]
-        self.hot = {}
+        self.hot: dict[int, tuple[Callable[[int], bytes], Callable[[bytes, float], bool], Flight]] = {}
         self.cold: dict[int, Connection] = {}  # being opened, or idle
         self.idle: list[Connection] = []
         self.waiting: deque[Flight] = deque()  # for a connection
@@ -84,8 +81,7 @@ class Loop:
         self.idle_at = 0.0
         self.stopped = False
         self.gave_up = ""
-        self.unsettled: list[Flight] = []
-        self.swept_at = self.beat_at = 0.0
+        self.beat_at = 0.0
 
     # --- what is due ----------------------------------------------------------------------------------------------
 
@@ -150,8 +146,7 @@ class Loop:
         flight.connection = connection
         flight.tried = 2 if not connection.used else flight.tried + 1
         data = request_bytes(self.to, self.drive, flight.shot)
-        response = flight.response
-        self.hot[connection.fd] = (connection.recv, response.reads.append, response.times.append, flight)
+        self.hot[connection.fd] = (connection.recv, flight.response.take, flight)
         try:
             connection.send(data)
         except OSError as error:
@@ -215,23 +210,18 @@ class Loop:
 
     # --- responses ------------------------------------------------------------------------------------------------
 
-    def _looked_at(self, fd: int, flight: Flight, ended: bool) -> None:
-        """A read that may be the last."""
+    def _hung_up(self, fd: int, flight: Flight) -> None:
         response = flight.response
-        if ended:
-            response.reads.pop()
-            response.times.pop()
-            fresh = response.status == 0 and not response.reads
-            if fresh and flight.tried < 2:
-                self._again(fd, flight)
-                return
-            response.end()
-        else:
-            response.settle()
-        if response.over:
-            at = response.last_at or clock()
-            self._release(fd, flight, reusable=not response.closes)
-            self._over(flight, at)
+        if not response.last_at and flight.tried < 2:
+            self._again(fd, flight)
+            return
+        response.end()
+        self._finished(fd, flight)
+
+    def _finished(self, fd: int, flight: Flight) -> None:
+        response = flight.response
+        self._release(fd, flight, reusable=not response.closes)
+        self._over(flight, response.last_at or clock())
 
     def _again(self, fd: int, flight: Flight) -> None:
         """A connection that was kept alive was closed just when it was used: the request goes out on a new one."""
@@ -297,24 +287,27 @@ class Loop:
         self.next = next(self.starts, None)
         self.epoll.register(self.stop_fd, READ)
         while (left := start_at - clock()) > 0:
-            self._read(self.epoll.poll(left))
+            self._read(self.epoll.poll(left), start_at)
         cpu, began = time.process_time(), clock()
-        due = self._send_due(began)
+        alarm = self._chores(began)
         while self.hot or self.waiting or self.again or self.next is not None:
-            events = self._wait(due)
+            events = self._wait(alarm)
             woke = clock()
-            self._read(events)
-            now = clock()
+            now = self._read(events, woke)
+            if self.again or now >= alarm:
+                alarm = self._chores(now)
             if self.stopped and (self.stop_fd < 0 or not self.hot):
                 break
-            due = self._send_due(now) if self.again or self.next is not None else now + _LONGEST_WAIT_S
-            if self.unsettled or (not events and now - self.swept_at > _SETTLE_EVERY_S):
-                self._settle_one(now)
-            if now - self.beat_at > _BEAT_S:
-                self._beat(now)
-            self.lags.append((clock() - woke) * 1000)
+            if events:
+                self.lags.append((clock() - woke) * 1000)
         wall = clock() - began
         return self._harvest(time.process_time() - cpu, wall)
+
+    def _chores(self, now: float) -> float:
+        """What is due. Gives when there is something to do again."""
+        if now - self.beat_at >= _BEAT_S:
+            self._beat(now)
+        return min(self._send_due(now), self.beat_at + _BEAT_S)
 
     def prepare(self) -> None:
         """Connections are open before they are needed."""
@@ -326,24 +319,22 @@ class Loop:
             for fd, _mask in self.epoll.poll(0.1):
                 self._cold_event(fd)
 
-    def _wait(self, due: float) -> list[tuple[int, int]]:
-        """What can be read now. Waits as long as nothing is due."""
-        if self.unsettled:
-            return self.epoll.poll(0)
-        left = due - clock()
-        if left <= 0:
-            return self.epoll.poll(0)
-        if left < 0.002:
+    def _wait(self, alarm: float) -> list[tuple[int, int]]:
+        """What can be read, as soon as there is something, or the alarm's time has come."""
+        left = alarm - clock()
+        if left > 0.002:
+            return self.epoll.poll(left - 0.001)
+        if left > 0:
             # epoll counts in whole milliseconds
             select.select((self.epoll.fileno(),), (), (), left)
-            return self.epoll.poll(0)
-        return self.epoll.poll(min(left - 0.001, _LONGEST_WAIT_S))
+        return self.epoll.poll(0)
 
-    def _read(self, events: list[tuple[int, int]]) -> None:
-        hot, now, middle = self.hot, clock, MIDDLE
+    def _read(self, events: list[tuple[int, int]], now: float) -> float:
+        """Gives the time of the last read."""
+        hot = self.hot
         for fd, mask in events:
             try:
-                recv, keep, stamp, flight = hot[fd]
+                recv, take, flight = hot[fd]
             except KeyError:
                 if fd == self.stop_fd:
                     self._stop()
@@ -358,10 +349,12 @@ class Loop:
                 continue
             except OSError:
                 data = b""
-            keep(data)
-            stamp(now())
-            if data[-4:] != middle:
-                self._looked_at(fd, flight, not data)
+            now = clock()
+            if not data:
+                self._hung_up(fd, flight)
+            elif take(data, now):
+                self._finished(fd, flight)
+        return now
 
     def _push(self, fd: int, flight: Flight) -> bool:
         connection = flight.connection
@@ -375,28 +368,16 @@ class Loop:
             self.epoll.modify(fd, READ)
         return True
 
-    def _settle_one(self, now: float) -> None:
-        if not self.unsettled:
-            self.unsettled = [entry[3] for entry in self.hot.values()]
-            self.swept_at = now
-        if self.unsettled:
-            self.unsettled.pop().response.settle()
-
     def _beat(self, now: float) -> None:
         self.beat_at = now
         if len(self.lags) > _SAMPLE:
             self.lags = self.lags[::2]
+        patience_s = self.drive.patience_s
         for fd, (*_, flight) in list(self.hot.items()):
             response = flight.response
-            if (
-                now - (response.times[-1] if response.times else response.last_at or flight.sent)
-                > self.drive.patience_s
-            ):
-                response.settle()
-                if response.over:
-                    continue
-                self._lost(fd, flight, f"silent for {self.drive.patience_s:g} s after {len(response.deltas)} deltas")
-        under_way = sum(len(entry[3].response.deltas) for entry in self.hot.values())
+            if now - (response.last_at or flight.sent) > patience_s:
+                self._lost(fd, flight, f"silent for {patience_s:g} s after {len(response.deltas)} deltas")
+        under_way = sum(len(entry[2].response.deltas) for entry in self.hot.values())
         done = len(self.rows) - self.failed
         self.tell(Beat(len(self.hot), done, self.failed, self.deltas + under_way, tuple(self.ttfts)))
         self.ttfts = []

@@ -1,7 +1,7 @@
 """One HTTP response, from its raw reads to the times of its deltas. Any split of the bytes gives the same events.
 
-Nothing is parsed while bytes come: reads are kept with their times, and `settle` takes them up in one go, at the end of
-the response or when the loop has nothing else to do.
+Nearly all of a stream is not parsed: the events of one response differ in their text only, and what stands before and
+behind the text is learned from the first of them.
 
 Source: RFC 9112 section 7.1 (chunked) and 6.3 (where a body ends); https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 MIDDLE = b"\n\n\r\n"
-"""How a read ends in the middle of a chunked event stream: an event and its chunk are over, and the response is not."""
+"""The end of an event, and of the chunk that it is alone in."""
 
 _SHOWN_CHARACTERS = 200
 _MOST_HEAD_BYTES = 65536
-_MOST_ALIKE = 64
+_MOST_LEARNED = 8
+_BACKSLASH = 0x5C
 
 
 class _Delta(msgspec.Struct):
@@ -46,32 +47,31 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 class Response:
-    """reads, times: not yet settled. deltas: arrival of each event that carried text or a token. answer_at: of the first
-    that was no reasoning. fault: why it cannot be measured. over: the last byte of it has come."""
+    """deltas: arrival of each event that carried text or a token. answer_at: of the first that was no reasoning. fault:
+    why it cannot be measured. over: the last byte of it has come. closes: its connection carries no other."""
 
     __slots__ = (
         "_alike",
+        "_behind",
         "_body",
         "_carry",
         "_event",
+        "_learned",
         "_left",
+        "_prefix",
+        "_taken_at",
         "answer_at",
         "closes",
         "deltas",
         "done",
         "fault",
         "finished",
-        "last_at",
         "over",
-        "reads",
         "status",
-        "times",
         "usage",
     )
 
     def __init__(self) -> None:
-        self.reads: list[bytes] = []
-        self.times: list[float] = []
         self.deltas: list[float] = []
         self.answer_at: float | None = None
         self.usage: _Usage | None = None
@@ -81,40 +81,67 @@ class Response:
         self.finished = False
         self.closes = False
         self.status = 0
-        self.last_at = 0.0
+        self._taken_at = 0.0
         self._carry = b""  # of the raw bytes: what no step could be made of yet
         self._event = b""  # of the body: an event that is not whole
         self._body = "head"  # head, chunked, length, close
-        self._alike: dict[int, tuple[bytes, bytes]] = {}  # by length of a read
         self._left = 0  # bytes that are still to come of a body whose length is known
+        # of an event with text: what stands before and behind it; by length of a read, what such a read begins with
+        self._prefix = self._behind = b""
+        self._alike: dict[int, bytes] = {}
+        self._learned = 0
 
-    def settle(self) -> None:
-        """Takes up what has come."""
-        if not self.reads:
-            return
-        reads, times = self.reads[:], self.times[:]
-        # in place: the loop appends to these very lists
-        self.reads.clear()
-        self.times.clear()
-        self.last_at = times[-1]
-        while self._body == "head":
-            if not self._take_head(reads, times):
-                return
+    @property
+    def last_at(self) -> float:
+        """When something last came; 0 for never."""
+        return max(self._taken_at, self.deltas[-1]) if self.deltas else self._taken_at
+
+    def take(self, read: bytes, at: float) -> bool:
+        """What was read at that time. True when the response is over.
+
+        The hot path: a read that is one chunk with one event like one that was parsed before, but for its text, is not
+        parsed. A text ends at its first quote; where a backslash stands before that, it is looked at closely.
+        """
+        before = self._alike.get(len(read))
+        if before is not None and read.startswith(before):
+            quote = read.find(b'"', len(before))
+            if (
+                quote > len(before)
+                and read.endswith(self._behind)
+                and quote + len(self._behind) == len(read)
+                and read[quote - 1] != _BACKSLASH
+            ):
+                self.deltas.append(at)
+                return False
+        return self._parse(read, at)
+
+    def _parse(self, read: bytes, at: float) -> bool:
+        self._taken_at = at
+        if self._body == "head":
+            read = self._take_head(self._carry + read)
+        if not read or self._body == "head":
+            return self.over
         if self._body == "chunked":
-            self._take_chunked(reads, times)
-            return
-        for read, at in zip(reads, times, strict=True):
-            if self._body == "length":
-                self._left -= len(read)
-                self.over = self._left <= 0
-            self._take(read, at)
+            if self._expect_alike(read):
+                return self.take(read, at)
+            deltas = len(self.deltas)
+            self._take_chunks(self._carry + read if self._carry else read, at)
+            if self._carry or self._event:
+                self._alike.clear()
+            elif len(self.deltas) == deltas + 1 and self._learned < _MOST_LEARNED:
+                self._learn(read)
+            return self.over
+        if self._body == "length":
+            self._left -= len(read)
+            self.over = self._left <= 0
+        self._take(read, at)
+        return self.over
 
     def end(self) -> None:
         """The connection is closed."""
-        self.settle()
         if self._body == "close":
             if self._event:
-                self._take(b"\n\n", self.last_at)
+                self._take(b"\n\n", self._taken_at)
         elif not self.over:
             self.fault = self.fault or self._cut()
         self.over = self.closes = True
@@ -133,39 +160,29 @@ class Response:
 
     # --- head -----------------------------------------------------------------------------------------------------
 
-    def _take_head(self, reads: list[bytes], times: list[float]) -> bool:
-        """Leaves in `reads` what follows the head; False where the head is not whole yet."""
-        raw = self._carry + b"".join(reads)
+    def _take_head(self, raw: bytes) -> bytes:
+        """Gives what stands behind it; nothing where it is not whole."""
         head, blank, rest = raw.partition(b"\r\n\r\n")
         if not blank:
             self._carry = raw
             if len(raw) > _MOST_HEAD_BYTES or not b"HTTP/1.".startswith(raw[:7]):
                 self._broken(f"this is not HTTP: {_shown(raw)}")
-            return False
+            return b""
         self._carry = b""
         lines = head.split(b"\r\n")
         words = lines[0].split(None, 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
             self._broken(f"this is not HTTP: {_shown(head)}")
-            return False
+            return b""
         self.status = int(words[1])
+        if 100 <= self.status < 200:
+            return self._take_head(rest) if rest else b""
         fields = {
             name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])
         }
-        if self.status >= 200:
-            self._frame(words[0], fields)
-        # what stands behind the head came with the last read that is needed for it, or later
-        kept: list[bytes] = []
-        behind = len(rest)
-        while behind > 0:
-            last = reads[len(reads) - 1 - len(kept)]
-            kept.append(last[-behind:] if behind < len(last) else last)
-            behind -= len(last)
-        kept.reverse()
-        first = len(times) - len(kept)
-        reads[:], times[:] = kept, times[first:]
+        self._frame(words[0], fields)
         self.over = self._body == "length" and self._left == 0
-        return bool(reads) or self._body != "head"
+        return rest
 
     def _frame(self, version: bytes, fields: dict[bytes, bytes]) -> None:
         connection = fields.get(b"connection", b"").lower()
@@ -180,52 +197,34 @@ class Response:
 
     # --- body -----------------------------------------------------------------------------------------------------
 
-    def _take_chunked(self, reads: list[bytes], times: list[float]) -> None:
-        """A read that is one chunk with one event like one that was parsed before, but for its text, is not parsed."""
-        alike = self._alike
-        for read, at in zip(reads, times, strict=True):
-            known = alike.get(len(read))
-            if not self._carry and not self._event:
-                if known is not None and _is_alike(read, known):
-                    self.deltas.append(at)
-                    continue
-                if known is None and self._takes_alike(read, at):
-                    continue
-            deltas = len(self.deltas)
-            self._take_chunks(self._carry + read if self._carry else read, at)
-            if len(self.deltas) == deltas + 1 and known is None and len(alike) < _MOST_ALIKE:
-                self._learn(read)
-
-    def _takes_alike(self, read: bytes, at: float) -> bool:
-        """Several such chunks in one read, of which each is known."""
-        pieces = read.split(MIDDLE)
-        if pieces.pop():
+    def _expect_alike(self, read: bytes) -> bool:
+        """Whether a read of this length may be like one before, which was not known yet."""
+        size = len(read)
+        if not self._prefix or self._carry or self._event or size in self._alike:
             return False
-        alike = self._alike
-        for piece in pieces:
-            known = alike.get(len(piece) + len(MIDDLE))
-            if known is None or not _is_alike(piece + MIDDLE, known):
-                return False
-        self.deltas += [at] * len(pieces)
+        digits = next((count for count in range(1, 6) if len(b"%x" % max(0, size - count - 4)) == count), 0)
+        self._alike[size] = b"%x\r\n%s" % (max(0, size - digits - 4), self._prefix)
         return True
 
     def _learn(self, read: bytes) -> None:
         """From a read that brought one delta: what stands before and behind its text, where it is one whole chunk with
         one event that has the text in a single string."""
+        self._learned += 1
         size, _, rest = read.partition(b"\r\n")
         event = rest[6:-4]
         if b"%x" % (len(rest) - 2) != size or not rest.startswith(b"data: {") or rest[-4:] != MIDDLE or b"\n" in event:
             return
         for key in (b'"content":', b'"text":', b'"reasoning":', b'"reasoning_content":'):
-            before, found, behind = read.partition(key)
+            before, found, behind = rest.partition(key)
             quote = len(behind) - len(behind.lstrip(b" "))
             if not found or behind[quote : quote + 1] != b'"':
                 continue
             begin = len(before) + len(key) + quote + 1
-            end = read.find(b'"', begin)
-            text = read[begin:end]
+            end = rest.find(b'"', begin)
+            text = rest[begin:end]
             if text and b"\\" not in text and self._is_its_text(event, text):
-                self._alike[len(read)] = (read[:begin], read[end:])
+                self._prefix, self._behind = rest[:begin], rest[end:]
+                self._alike.clear()
                 return
 
     def _is_its_text(self, event: bytes, text: bytes) -> bool:
@@ -261,9 +260,25 @@ class Response:
                 break
             if end + 2 > size:
                 break
-            self._take(raw[begin:end], at)
+            if not self._is_known(raw, begin, end):
+                self._take(raw[begin:end], at)
+            else:
+                self.deltas.append(at)
             done = end + 2
         self._carry = raw[done:]
+
+    def _is_known(self, raw: bytes, begin: int, end: int) -> bool:
+        """As in `take`, of a chunk among others."""
+        text = begin + len(self._prefix)
+        if not self._prefix or self._event or not raw.startswith(self._prefix, begin):
+            return False
+        quote = raw.find(b'"', text, end)
+        return (
+            quote > text
+            and quote + len(self._behind) == end + 2
+            and raw.startswith(self._behind, quote)
+            and raw[quote - 1] != _BACKSLASH
+        )
 
     def _take(self, piece: bytes, at: float) -> None:
         """A piece of the body that was whole at that time."""
@@ -336,14 +351,6 @@ class Response:
         if self._body == "head":
             return "the server hung up before it answered"
         return f"the stream was cut after {len(self.deltas)} deltas"
-
-
-def _is_alike(read: bytes, known: tuple[bytes, bytes]) -> bool:
-    before, behind = known
-    if not read.startswith(before) or not read.endswith(behind):
-        return False
-    text = read[len(before) : -len(behind)]
-    return bool(text) and b'"' not in text and b"\\" not in text
 
 
 _FIELDS = (b"", b"data", b"event", b"id", b"retry")
