@@ -116,7 +116,8 @@ def vllm(python: str, load: Load, folder: Path) -> tuple[list[str], Callable[[st
 def guidellm(python: str, load: Load, folder: Path) -> tuple[list[str], Callable[[str], Said]]:
     sizes = f"prompt_tokens={load.input_tokens},output_tokens={load.output_tokens}"
     words = f"""run --backend kind=openai_http,target={load.url},model=m
-        --profile kind=concurrent,streams={load.streams} --constraint kind=max_requests,count={load.requests} --data kind=synthetic_text,{sizes}
+        --profile kind=concurrent,streams={load.streams}
+        --constraint kind=max_requests,count={load.requests} --data kind=synthetic_text,{sizes}
         --tokenizer kind=huggingface_auto,model={load.tokenizer} --output kind=json,path={folder / "guidellm.json"}
         --disable-console""".split()
 

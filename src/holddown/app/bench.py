@@ -11,7 +11,7 @@ from holddown.base.errors import FactError, UsageError
 from holddown.base.evidence import Fact, Known, Unknown, derived
 from holddown.facts.workload import NO_SLO, Slo
 from holddown.measure.arrivals import dues
-from holddown.measure.drive import Drive, Driven, Language, Pulse, Shot, shot_of
+from holddown.measure.drive import STOPPED, Drive, Driven, Language, Pulse, Shot, shot_of
 from holddown.measure.figures import figures, meets, sound, tpot_ms, ttft_ms
 from holddown.measure.metrics import Measurement
 from holddown.measure.run import Arrival, Closed, Open, Phase, Spacing, Trace
@@ -92,7 +92,7 @@ def bench(targets: Sequence[Target], wish: Wish, doors: Doors) -> tuple[BenchRun
     try:
         cut = _measure(arms, wish, doors)
     except KeyboardInterrupt:
-        cut = "stopped by Ctrl-C"
+        cut = STOPPED
     runs = []
     for arm in arms:
         run = BenchRun(
@@ -177,7 +177,10 @@ def _warmed(arm: _Arm, wish: Wish, shape: Shape) -> Driven:
     drive = replace(
         _drive(arm, wish, shape, first_session=-_SESSIONS_OF_A_PHASE), users=1, requests=_WARM_UP_REQUESTS, seconds=0.0
     )
-    return arm.load.drive(drive, lambda _: None)
+    driven = arm.load.drive(drive, lambda _: None)
+    if driven.cut == STOPPED:
+        raise KeyboardInterrupt
+    return driven
 
 
 def _drive(arm: _Arm, wish: Wish, shape: Shape, first_session: int) -> Drive:

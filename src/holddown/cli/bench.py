@@ -11,7 +11,9 @@ from holddown import wiring
 from holddown.base.errors import UsageError
 from holddown.cli.output import answer, json_option, progress
 from holddown.cli.target import target_options
+from holddown.cli.workload import POSITIVE
 from holddown.facts.workload import Slo
+from holddown.measure.drive import STOPPED
 from holddown.measure.run import Arrival, Closed, Open, Spacing
 from holddown.measure.shapes import SHAPES, Shape, shape_of
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from holddown.app.bench import Wish
     from holddown.remember.run import BenchRun
 
-_POSITIVE = click.FloatRange(0, min_open=True)
 _PATIENCE = "How long the server may stay silent before a request has failed."
 _SLO_DO = "--slo ttft=500ms,itl=50ms"
 
@@ -45,16 +46,14 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
     metavar="NAME|IN:OUT",
     help=f"What is asked: {', '.join(SHAPES)}, or tokens in and out of one request.",
 )
-@click.option("--duration", metavar="SECONDS", type=_POSITIVE, help="Of each phase; 20.")
+@click.option("--duration", metavar="SECONDS", type=POSITIVE, help="Of each phase; 20.")
 @click.option("--requests", metavar="N", type=click.IntRange(1), help="Of each phase, in place of a duration.")
-@click.option(
-    "--budget", metavar="SECONDS", type=click.FloatRange(0), default=180.0, help="Of a sweep.", show_default=True
-)
+@click.option("--budget", metavar="SECONDS", type=POSITIVE, default=180.0, help="Of a sweep.", show_default=True)
 @click.option("--slo", metavar="LIMITS", help="Limits for goodput: ttft=500ms,itl=50ms.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other prompts, other arrivals.")
 @click.option("--repeat", type=click.IntRange(1), help="How often each phase; 2 with --against, else 1.")
 @click.option("--against", metavar="TARGET", help="A second server, measured by turns: A B, B A.")
-@click.option("--patience", metavar="SECONDS", type=_POSITIVE, default=120.0, show_default=True, help=_PATIENCE)
+@click.option("--patience", metavar="SECONDS", type=POSITIVE, default=120.0, show_default=True, help=_PATIENCE)
 @click.option("--csv", "csv_file", metavar="FILE", help="Writes every figure there.")
 @click.option("--import", "imported", metavar="FILE", help="Records what `vllm bench serve` or guidellm measured.")
 @click.option("--formulas", is_flag=True, help="How each figure is computed.")
@@ -83,7 +82,7 @@ def command(ctx: click.Context, /, **words: Any) -> None:
     if words["csv_file"]:
         _write_csv(words["csv_file"], runs)
     answer(runs, runs_text(runs), as_json=as_json)
-    if any(run.cut == "stopped by Ctrl-C" for run in runs):
+    if any(run.cut == STOPPED for run in runs):
         ctx.exit(130)
     spoilt = any(phase.client.limited or any(one.fault for one in phase.traces) for run in runs for phase in run.phases)
     ctx.exit(1 if spoilt or any(run.cut for run in runs) else 0)

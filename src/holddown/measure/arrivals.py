@@ -23,21 +23,16 @@ def dues(arrival: Open, seconds: float, seed: int) -> tuple[float, ...]:
     """Within `seconds`, in order. A trace has dues of its own. Raises: ValueError for more than a million."""
     if arrival.rate_per_s * seconds > _MOST:
         raise ValueError(f"{arrival.rate_per_s:g} requests a second for {seconds:g} s are more than {_MOST}")
-    burst = max(1, arrival.burst) if arrival.spacing is Spacing.BURSTS else 1
-    gaps = _gaps(arrival, burst, seed)
+    if arrival.spacing is not Spacing.POISSON:
+        burst = max(1, arrival.burst) if arrival.spacing is Spacing.BURSTS else 1
+        gap = burst / arrival.rate_per_s
+        # what rounding leaves above a whole number is no further one
+        return tuple(number * gap for number in range(math.ceil(seconds / gap - 1e-9)) for _ in range(burst))
     found: list[float] = []
     at = 0.0
-    # a process that is stationary has no request at its very beginning, but for evenly spaced ones, which must start
-    if arrival.spacing is Spacing.POISSON:
-        at = next(gaps)
-    while at < seconds:
-        found += [at] * burst
-        at += next(gaps)
-    return tuple(found)
-
-
-def _gaps(arrival: Open, burst: int, seed: int) -> Iterator[float]:
-    """Between bursts, which are single requests where they do not come in bursts."""
-    mean = burst / arrival.rate_per_s
     for number in uniform(f"arrivals {seed}"):
-        yield -mean * math.log(number) if arrival.spacing is Spacing.POISSON else mean
+        at -= math.log(number) / arrival.rate_per_s
+        if at >= seconds:
+            break
+        found.append(at)
+    return tuple(found)

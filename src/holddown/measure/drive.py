@@ -97,6 +97,9 @@ class Pulse:
     ttft_s: float | None
 
 
+STOPPED = "stopped by Ctrl-C"
+
+
 @dataclass(frozen=True, slots=True)
 class Driven:
     """What came of a `Drive`. held_s: for how long the load was held; what follows is its fading. pauses_ms: between

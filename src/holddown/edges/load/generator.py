@@ -12,7 +12,7 @@ from statistics import median
 
 from holddown.base.evidence import Fact, Unknown, derived
 from holddown.edges.load.wire import Beat, Harvest, Order, frame_bytes, read_frame
-from holddown.measure.drive import Drive, Driven, Language, Pulse
+from holddown.measure.drive import STOPPED, Drive, Driven, Language, Pulse
 from holddown.measure.run import ClientSide, Trace
 from holddown.measure.shapes import Shape
 from holddown.measure.stats import percentile
@@ -55,7 +55,11 @@ class LoadProcesses:
 class _Process:
     def __init__(self, share: int, of: int, base_url: str, api_key: str, drive: Drive) -> None:
         self._process = subprocess.Popen(
-            [*_PROGRAM, "holddown.edges.load.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            [*_PROGRAM, "holddown.edges.load.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            process_group=0,  # Ctrl-C in a terminal is this program's to hear
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -104,7 +108,7 @@ def _driven(drive: Drive, processes: list[_Process], pulse: Callable[[Pulse], No
             except KeyboardInterrupt:
                 if cut:
                     raise
-                cut = "stopped by Ctrl-C"
+                cut = STOPPED
                 for process in ready:
                     process.stop()
     lost = sum(process.harvest is None for process in processes)
@@ -189,7 +193,8 @@ def _calibrated() -> Fact[float]:
         )
         process = _Process(0, 1, f"http://127.0.0.1:{port}", "", drive)
         try:
-            _driven(drive, [process], lambda _: None)
+            if _driven(drive, [process], lambda _: None).cut == STOPPED:
+                raise KeyboardInterrupt
         finally:
             process.end()
             server.kill()

@@ -5,7 +5,6 @@ import contextlib
 import gc
 import os
 import resource
-import signal
 
 from holddown.edges.load.endpoint import endpoint
 from holddown.edges.load.loop import Loop
@@ -15,8 +14,6 @@ _STDIN, _STDOUT = 0, 1
 
 
 def main() -> None:
-    # Ctrl-C in a terminal goes to every process of the group; ours is stopped by its stdin
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard > 0 else soft, hard))
