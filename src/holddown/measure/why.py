@@ -30,7 +30,11 @@ def value(figures: Sequence[Figure], metric: str, percentile: int = 0) -> float 
 
 
 def limit(phase: Phase) -> tuple[str, str]:
-    """A word for a table, and a sentence; both empty where nothing tells."""
+    """A word for a table, and a sentence where the word does not say it all.
+
+    one user, users: no more were there, and none waited. none: it kept up with what was asked of it. not told: it has
+    no counters that would tell.
+    """
     engine = phase.engine
     if phase.client.limited:
         return "CLIENT", f"the load client was the limit, so these figures are not the server's: {phase.client.limited}"
@@ -60,8 +64,10 @@ def _offered(phase: Phase) -> tuple[str, str]:
             asked = phase.arrival.rate_per_s
             return "server", f"it answered {rate:.2f} of the {asked:g} requests a second that were asked of it"
         case Open():
-            return "load", "nothing: it kept up with what was asked of it"
+            return "none", ""
         case Closed(1):
-            return "one user", "one user at a time: the speed of a single stream"
+            return "one user", ""
+        case _ if isinstance(phase.engine.waiting_mean, Known):
+            return "users", ""
         case _:
-            return "users", "the number of users: none waited"
+            return "not told", ""

@@ -51,6 +51,7 @@ def told(waiting: float, kv: float, preemptions: float = 0.0) -> Phase:
         (told(3.0, 0.99), "KV cache"),
         (told(0.0, 0.9, preemptions=4), "KV cache"),
         (replace(a_phase(1), arrival=Closed(1)), "one user"),
+        (replace(a_phase(8), arrival=Closed(8)), "not told"),
         (replace(a_phase(), traces=(a_trace(), a_trace(fault="cut"))), "failures"),
     ],
 )
@@ -63,4 +64,4 @@ def test_an_open_loop_that_falls_behind() -> None:
     """It was asked for more than it answered."""
     phase = replace(a_phase(), arrival=Open(Spacing.POISSON, 4.0), figures=(Figure("request_rate", 2.0, "1/s", 0, 9),))
     assert limit(phase)[0] == "server" and "2.00 of the 4" in limit(phase)[1]
-    assert limit(replace(phase, arrival=Open(Spacing.POISSON, 2.0)))[0] == "load"
+    assert limit(replace(phase, arrival=Open(Spacing.POISSON, 2.0))) == ("none", "")
