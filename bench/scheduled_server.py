@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-_READ_EVERY_S = 0.0005
+_READ_EVERY_S = 0.0001
 _LONG_BYTES = 65536
 
 

@@ -142,7 +142,7 @@ def titles(home: Home) -> list[str]:
 
 
 def test_requests_that_fail_are_told(holddown: HolddownCommand, liar: LyingServer) -> None:
-    """A server that answers its warm-up with an error cannot be measured at all; its words are in the error."""
+    """A server that answers its warm-up with an error cannot be measured; its words are in the error."""
     done = holddown(
         "bench", liar.url, "--model", "error-event", "--concurrency", "1", "--requests", "2", "--workload", "16:4"
     )
@@ -163,8 +163,8 @@ def test_what_another_client_measured(holddown: HolddownCommand, home: Home, tmp
     """Becomes a record with its source, of a server that need not be up."""
     theirs = {
         "date": "20261130-015754", "model_id": "m", "num_prompts": 2, "request_rate": "inf", "max_concurrency": 4,
-        "duration": 2.0, "completed": 2, "total_input_tokens": 128, "total_output_tokens": 64, "output_throughput": 32.0,
-        "median_ttft_ms": 57.0, "p95_ttft_ms": 66.0,
+        "duration": 2.0, "completed": 2, "total_input_tokens": 128, "total_output_tokens": 64,
+        "output_throughput": 32.0, "median_ttft_ms": 57.0, "p95_ttft_ms": 66.0,
     }  # fmt: skip
     (tmp_path / "their.json").write_text(json.dumps(theirs))
     done = holddown("bench", "http://10.0.0.1:8000/v1", "--import", str(tmp_path / "their.json"))

@@ -300,7 +300,7 @@ def _planned(arm: _Arm, arrival: Arrival, wish: Wish) -> Drive:
     drive = _drive(arm, wish, wish.shape, session)
     match arrival:
         case Closed(users):
-            drive = replace(drive, users=users)
+            drive = replace(drive, users=users, requests=max(wish.requests, users) if wish.requests else 0)
         case Open(Spacing.TRACE):
             shots = tuple(replace(shot, session=session + shot.session) for shot in wish.trace)
             drive = replace(drive, shots=shots, seconds=_span(shots), requests=0)

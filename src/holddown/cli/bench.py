@@ -47,7 +47,7 @@ _SLO_DO = "--slo ttft=500ms,itl=50ms"
     help=f"What is asked: {', '.join(SHAPES)}, or tokens in and out of one request.",
 )
 @click.option("--duration", metavar="SECONDS", type=POSITIVE, help="Of each phase; 20.")
-@click.option("--requests", metavar="N", type=click.IntRange(1), help="Of each phase, in place of a duration.")
+@click.option("--requests", metavar="N", type=click.IntRange(1), help="Of each phase, one per user at least.")
 @click.option("--budget", metavar="SECONDS", type=POSITIVE, default=180.0, help="Of a sweep.", show_default=True)
 @click.option("--slo", metavar="LIMITS", help="Limits for goodput: ttft=500ms,itl=50ms.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other prompts, other arrivals.")

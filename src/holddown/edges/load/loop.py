@@ -13,9 +13,9 @@ from operator import sub
 
 from holddown.edges.load.connection import READ, READ_BYTES, WRITE, Connection
 from holddown.edges.load.endpoint import Endpoint, request_bytes
+from holddown.edges.load.flight import SAMPLE, Flight, Sample
 from holddown.edges.load.response import Response
 from holddown.edges.load.wire import Beat, Harvest, Order, Row
-from holddown.measure.drive import Shot
 
 _START_SPACING_S = 0.002
 _BEAT_S = 0.25
@@ -23,39 +23,9 @@ _SPARE_CONNECTIONS = 8
 _AFTER_FAILURE_S = 0.25
 _HOPELESS = 20
 _CONNECT_S = 10.0
-_SAMPLE = 400_000
 _LONGEST_WAIT_S = 0.05
 
 clock = time.monotonic
-
-
-class Sample:
-    """At most so many values, evenly thinned; count is of all."""
-
-    def __init__(self) -> None:
-        self.values = array("f")
-        self.count = 0
-        self._stride = 1
-
-    def extend(self, values: list[float]) -> None:
-        self.count += len(values)
-        self.values.extend(values[:: self._stride])
-        if len(self.values) > _SAMPLE:
-            self.values = self.values[::2]
-            self._stride *= 2
-
-
-class Flight:
-    """One request under way. tried: on how many connections."""
-
-    __slots__ = ("connection", "due", "number", "response", "sent", "shot", "tried", "user")
-
-    def __init__(self, user: int, number: int, shot: Shot, due: float) -> None:
-        self.user, self.number, self.shot, self.due = user, number, shot, due
-        self.sent = 0.0
-        self.tried = 0
-        self.response = Response()
-        self.connection: Connection | None = None
 
 
 class Loop:
@@ -140,6 +110,8 @@ class Loop:
             self._open_connection()
             return
         self._send(flight, self.idle.pop())
+        if not self.drive.users and len(self.cold) < _SPARE_CONNECTIONS:
+            self._open_connection()
 
     def _send(self, flight: Flight, connection: Connection) -> None:
         self.cold.pop(connection.fd, None)
@@ -151,7 +123,10 @@ class Loop:
             connection.send(data)
         except OSError as error:
             flight.sent = flight.sent or clock()
-            self._lost(connection.fd, flight, str(error))
+            if flight.tried < 2:
+                self._again(connection.fd, flight)
+            else:
+                self._lost(connection.fd, flight, str(error))
             return
         flight.sent = flight.sent or clock()
         if connection.wanted != READ:
@@ -255,19 +230,8 @@ class Loop:
         first = deltas[0] - start if deltas else None
         answer = response.answer_at - start if response.answer_at is not None else None
         tokens_in, tokens_out = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
-        self.rows.append(
-            (
-                flight.due - start,
-                flight.sent - start,
-                first,
-                answer,
-                at - start,
-                tokens_in,
-                tokens_out,
-                len(deltas),
-                fault,
-            )
-        )
+        times = (flight.due - start, flight.sent - start, first, answer, at - start)
+        self.rows.append((*times, tokens_in, tokens_out, len(deltas), fault))
         self.deltas += len(deltas)
         self.failed += bool(fault)
         self.hopeless = self.hopeless + 1 if fault else -(1 << 30)
@@ -370,13 +334,15 @@ class Loop:
 
     def _beat(self, now: float) -> None:
         self.beat_at = now
-        if len(self.lags) > _SAMPLE:
+        if len(self.lags) > SAMPLE:
             self.lags = self.lags[::2]
         patience_s = self.drive.patience_s
         for fd, (*_, flight) in list(self.hot.items()):
             response = flight.response
             if now - (response.last_at or flight.sent) > patience_s:
                 self._lost(fd, flight, f"silent for {patience_s:g} s after {len(response.deltas)} deltas")
+        while self.waiting and now - self.waiting[0].due > patience_s:
+            self._no_connection(f"none within {patience_s:g} s")
         under_way = sum(len(entry[2].response.deltas) for entry in self.hot.values())
         done = len(self.rows) - self.failed
         self.tell(Beat(len(self.hot), done, self.failed, self.deltas + under_way, tuple(self.ttfts)))
