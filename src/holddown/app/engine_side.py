@@ -10,6 +10,7 @@ from holddown.tables.engine import EngineTable
 from holddown.tables.load import engine_table
 
 _EVERY_S = 1.0
+_TELLS_NOTHING = EngineTable(kind="", package="", gone_flags=(), owned_flags=(), phases=())
 
 
 @dataclass
@@ -48,10 +49,8 @@ class EngineWatch:
         )
 
     def _asked(self, pick: Callable[[EngineTable], tuple[str, ...]]) -> tuple[float | None, ...]:
-        """Nothing of an engine that is not known."""
-        if isinstance(self.kind, Known):
-            return self.client.gauges(*pick(engine_table(self.kind.value)))
-        return (None,) * (5 if pick is _counter_names else 3)
+        table = engine_table(self.kind.value) if isinstance(self.kind, Known) else _TELLS_NOTHING
+        return self.client.gauges(*pick(table))
 
     def _of(self, value: float | None, what: str) -> Fact[float]:
         if value is not None:

@@ -3,8 +3,8 @@
 import pytest
 
 from fakes.nvml import FakeCard, FakeNvml
-from holddown.base.evidence import Known, Unknown
-from holddown.edges.hosts.nvml import read_gpus
+from holddown.base.evidence import Known, Unknown, known_or
+from holddown.edges.hosts.nvml import energy_joules, read_gpus
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,12 @@ def test_a_lost_gpu_does_not_hide_the_others() -> None:
     assert [gpu.index for gpu in found.gpus] == [1]
     assert "GPU 0 does not answer" in found.because
     assert "GPU 1 is split by MIG" in found.because
+
+
+def test_energy_is_the_sum_of_the_gpus_in_use() -> None:
+    """From mJ; Unknown where one of them does not tell, and where there is no driver."""
+    two = FakeNvml((FakeCard("0000:01"), FakeCard("0000:02")))
+    assert known_or(energy_joules([0, 1], two), 0.0) == 3000.0
+    assert not two.up
+    assert isinstance(energy_joules([0, 1], FakeNvml((FakeCard("0000:01"), FakeCard("0000:02", lost=True)))), Unknown)
+    assert isinstance(energy_joules([0], FakeNvml(init_error=12)), Unknown)
