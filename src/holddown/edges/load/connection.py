@@ -14,9 +14,10 @@ READ_BYTES = 65536
 
 class Connection:
     """ready: requests can be sent on it. used: it has carried one. recv: what has come, empty for its end; raises
-    BlockingIOError or ssl.SSLWantReadError for nothing. wanted: what it waits for before it is ready, or to send on."""
+    BlockingIOError or ssl.SSLWantReadError for nothing. wanted: what it waits for before it is ready, or to send on.
+    home: where its events are waited for."""
 
-    __slots__ = ("_rest", "_socket", "_tls", "fd", "ready", "recv", "used", "wanted")
+    __slots__ = ("_rest", "_socket", "_tls", "fd", "home", "ready", "recv", "used", "wanted")
 
     def __init__(self, to: Endpoint) -> None:
         """Raises: OSError."""
@@ -25,6 +26,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.ready = self.used = False
         self.wanted = WRITE
+        self.home: select.epoll | None = None
         self._rest = memoryview(b"")
         self._tls: ssl.SSLSocket | None = None
         said = self._socket.connect_ex(to.address)

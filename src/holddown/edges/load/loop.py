@@ -1,6 +1,6 @@
 """The loop of one process: it sends what is due, and stamps and takes up what comes.
 
-A token costs a system call, a clock and a few looks at its bytes; see `Response.take`.
+A token costs a system call, a clock and a few looks at its bytes (`Response.take`).
 """
 
 import select
@@ -8,22 +8,24 @@ import ssl
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import sub
 
 from holddown.edges.load.connection import READ, READ_BYTES, WRITE, Connection
 from holddown.edges.load.endpoint import Endpoint, request_bytes
 from holddown.edges.load.flight import SAMPLE, Flight, Sample
 from holddown.edges.load.response import Response
+from holddown.edges.load.schedule import Schedule
 from holddown.edges.load.wire import Beat, Harvest, Order, Row
 
-_START_SPACING_S = 0.002
 _BEAT_S = 0.25
 _SPARE_CONNECTIONS = 8
-_AFTER_FAILURE_S = 0.25
 _HOPELESS = 20
 _CONNECT_S = 10.0
-_LONGEST_WAIT_S = 0.05
+_MANY_READS_PER_S = 2000
+_GATHER_S = 0.00075
+"""Above so many reads a second, streams that have begun are looked at no more often than this: to be woken for each
+token costs more than to read it. A first token is never waited with."""
 
 clock = time.monotonic
 
@@ -35,82 +37,32 @@ class Loop:
         self.drive, self.to, self.tell, self.stop_fd = order.drive, to, tell, stop_fd
         self.start_at = 0.0
         self.epoll = select.epoll()
+        self.streams = select.epoll()  # those that have begun
+        self.epoll.register(self.streams.fileno(), READ)
         self.hot: dict[int, tuple[Callable[[int], bytes], Callable[[bytes, float], bool], Flight]] = {}
         self.cold: dict[int, Connection] = {}  # being opened, or idle
         self.idle: list[Connection] = []
         self.waiting: deque[Flight] = deque()  # for a connection
-        self.share, self.of = order.share, order.of
-        self.starts: Iterator[Flight] = self._closed(order) if self.drive.users else self._open(order)
-        self.next: Flight | None = None
-        self.again: deque[Flight] = deque()  # of a closed loop: what follows on an answer
-        self.left = self._quota(order)
+        self.schedule = Schedule(order)
+        self.connections = len(range(order.share, order.drive.users, order.of)) or _SPARE_CONNECTIONS
         self.rows: list[Row] = []
         self.pauses, self.lags = Sample(), array("f")
         self.failed = self.deltas = self.hopeless = 0
         self.ttfts: list[float] = []
-        self.idle_at = 0.0
-        self.stopped = False
         self.gave_up = ""
         self.beat_at = 0.0
+        self.reads = 0
+        self.many = False
 
-    # --- what is due ----------------------------------------------------------------------------------------------
-
-    def _quota(self, order: Order) -> int:
-        requests = order.drive.requests
-        return len(range(order.share, requests, order.of)) if requests else 1 << 60
-
-    def _closed(self, order: Order) -> Iterator[Flight]:
-        """The first request of each user. They come one by one: a server is not met by all of them at once again."""
-        for user in range(order.share, self.drive.users, order.of):
-            yield Flight(user, 0, self.drive.shot(user, 0), self.start_at + user * _START_SPACING_S)
-
-    def _open(self, order: Order) -> Iterator[Flight]:
-        for shot in self.drive.shots[order.share :: order.of]:
-            yield Flight(-1, 0, shot, self.start_at + shot.due_s)
-
-    def _follow(self, flight: Flight, now: float, failed: bool) -> None:
-        """A user whose request is over sends the next, if it has one."""
-        if flight.user < 0:
-            return
-        due = now + (_AFTER_FAILURE_S if failed else 0.0)
-        if self._ends_before(due):
-            self.idle_at = self.idle_at or now
-            return
-        number = flight.number + 1
-        self.again.append(Flight(flight.user, number, self.drive.shot(flight.user, number), due))
-
-    def _ends_before(self, due: float) -> bool:
-        seconds = self.drive.seconds
-        return self.stopped or self.left <= 0 or bool(seconds and due >= self.start_at + seconds)
-
-    def _send_due(self, now: float) -> float:
-        """Gives the time of the next that is due."""
-        while self.next is not None and self.next.due <= now:
-            flight, self.next = self.next, next(self.starts, None)
-            self._start(flight)
-            if self.next is None and flight.user < 0:
-                self.idle_at = now
-        for _ in range(len(self.again)):
-            flight = self.again.popleft()
-            if flight.due <= now:
-                self._start(flight)
-            else:
-                self.again.append(flight)
-        soonest = min((flight.due for flight in self.again), default=now + _LONGEST_WAIT_S)
-        return min(soonest, self.next.due) if self.next is not None else soonest
+    # --- requests -------------------------------------------------------------------------------------------------
 
     def _start(self, flight: Flight) -> None:
-        if flight.tried == 0:
-            if flight.user >= 0 and self._ends_before(flight.due):
-                self.idle_at = self.idle_at or clock()
-                return
-            self.left -= 1
-        if not self.idle:
+        if self.idle:
+            self._send(flight, self.idle.pop())
+        else:
             self.waiting.append(flight)
             self._open_connection()
-            return
-        self._send(flight, self.idle.pop())
-        if not self.drive.users and len(self.cold) < _SPARE_CONNECTIONS:
+        if self.schedule.open and len(self.cold) < _SPARE_CONNECTIONS:
             self._open_connection()
 
     def _send(self, flight: Flight, connection: Connection) -> None:
@@ -141,7 +93,14 @@ class Loop:
             self._no_connection(str(error))
             return
         self.cold[connection.fd] = connection
-        self.epoll.register(connection.fd, connection.wanted)
+        self._at_home(connection, self.epoll)
+
+    def _at_home(self, connection: Connection, home: select.epoll) -> None:
+        if connection.home is not home:
+            if connection.home is not None:
+                connection.home.unregister(connection.fd)
+            home.register(connection.fd, connection.wanted)
+            connection.home = home
 
     def _no_connection(self, why: str) -> None:
         if self.waiting:
@@ -180,7 +139,8 @@ class Loop:
 
     def _drop(self, connection: Connection) -> None:
         self.cold.pop(connection.fd, None)
-        self.epoll.unregister(connection.fd)
+        if connection.home is not None:
+            connection.home.unregister(connection.fd)
         connection.close()
 
     # --- responses ------------------------------------------------------------------------------------------------
@@ -217,10 +177,11 @@ class Loop:
         connection = flight.connection
         assert connection is not None
         if reusable and connection.wanted == READ:
+            self._at_home(connection, self.epoll)
             self._free(connection)
             return
         self._drop(connection)
-        if self.drive.users and not self.stopped:
+        if not self.schedule.open and not self.schedule.stopped:
             self._open_connection()
 
     def _over(self, flight: Flight, at: float) -> None:
@@ -240,30 +201,31 @@ class Loop:
             self.pauses.extend([pause * scale for pause in map(sub, deltas[1:], deltas)])
             self.ttfts.append(deltas[0] - flight.due)
         if self.hopeless >= _HOPELESS:
-            self.stopped, self.gave_up = True, f"the first {_HOPELESS} requests failed, and no other was sent"
-            self.idle_at = self.idle_at or at
-        self._follow(flight, at, failed=bool(fault))
+            self.gave_up = f"the first {_HOPELESS} requests failed, and no other was sent"
+            self.schedule.stop(at)
+        self.schedule.follow(flight, at, failed=bool(fault))
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def run(self, start_at: float) -> Harvest:
         self.start_at = start_at
-        self.next = next(self.starts, None)
+        self.schedule.begin(start_at)
         self.epoll.register(self.stop_fd, READ)
         while (left := start_at - clock()) > 0:
             self._read(self.epoll.poll(left), start_at)
         cpu, began = time.process_time(), clock()
         alarm = self._chores(began)
-        while self.hot or self.waiting or self.again or self.next is not None:
+        while self.hot or self.waiting or not self.schedule.over:
             events = self._wait(alarm)
             woke = clock()
             now = self._read(events, woke)
-            if self.again or now >= alarm:
+            if self.schedule.follows or now >= alarm:
                 alarm = self._chores(now)
-            if self.stopped and (self.stop_fd < 0 or not self.hot):
+            if self.schedule.stopped and (self.stop_fd < 0 or not self.hot):
                 break
             if events:
-                self.lags.append((clock() - woke) * 1000)
+                self.reads += len(events)
+                self.lags.append((clock() - woke + (_GATHER_S if self.many else 0.0)) * 1000)
         wall = clock() - began
         return self._harvest(time.process_time() - cpu, wall)
 
@@ -271,12 +233,13 @@ class Loop:
         """What is due. Gives when there is something to do again."""
         if now - self.beat_at >= _BEAT_S:
             self._beat(now)
-        return min(self._send_due(now), self.beat_at + _BEAT_S)
+        for flight in self.schedule.due(now):
+            self._start(flight)
+        return min(self.schedule.soonest(now), self.beat_at + _BEAT_S)
 
     def prepare(self) -> None:
         """Connections are open before they are needed."""
-        users = len(range(self.share, self.drive.users, self.of))
-        for _ in range(users or _SPARE_CONNECTIONS):
+        for _ in range(self.connections):
             self._open_connection()
         give_up_at = clock() + _CONNECT_S
         while len(self.idle) < len(self.cold) and clock() < give_up_at:
@@ -286,6 +249,10 @@ class Loop:
     def _wait(self, alarm: float) -> list[tuple[int, int]]:
         """What can be read, as soon as there is something, or the alarm's time has come."""
         left = alarm - clock()
+        if self.many:
+            if left > 0:
+                select.select((self.epoll.fileno(),), (), (), min(left, _GATHER_S))
+            return self.epoll.poll(0) + self.streams.poll(0)
         if left > 0.002:
             return self.epoll.poll(left - 0.001)
         if left > 0:
@@ -300,7 +267,9 @@ class Loop:
             try:
                 recv, take, flight = hot[fd]
             except KeyError:
-                if fd == self.stop_fd:
+                if fd == self.streams.fileno():
+                    now = self._read(self.streams.poll(0), now)
+                elif fd == self.stop_fd:
                     self._stop()
                 else:
                     self._cold_event(fd)
@@ -318,7 +287,17 @@ class Loop:
                 self._hung_up(fd, flight)
             elif take(data, now):
                 self._finished(fd, flight)
+            elif flight.awaited and flight.response.deltas:
+                self._begun(flight)
         return now
+
+    def _begun(self, flight: Flight) -> None:
+        """Its first token has come."""
+        flight.awaited = False
+        connection = flight.connection
+        assert connection is not None
+        if connection.wanted == READ:
+            self._at_home(connection, self.streams)
 
     def _push(self, fd: int, flight: Flight) -> bool:
         connection = flight.connection
@@ -328,12 +307,13 @@ class Loop:
         except OSError as error:
             self._lost(fd, flight, str(error))
             return False
-        if connection.wanted == READ:
-            self.epoll.modify(fd, READ)
+        if connection.wanted == READ and connection.home is not None:
+            connection.home.modify(fd, READ)
         return True
 
     def _beat(self, now: float) -> None:
-        self.beat_at = now
+        self._gather(self.reads > _MANY_READS_PER_S * (now - self.beat_at))
+        self.reads, self.beat_at = 0, now
         if len(self.lags) > SAMPLE:
             self.lags = self.lags[::2]
         patience_s = self.drive.patience_s
@@ -348,14 +328,23 @@ class Loop:
         self.tell(Beat(len(self.hot), done, self.failed, self.deltas + under_way, tuple(self.ttfts)))
         self.ttfts = []
 
+    def _gather(self, many: bool) -> None:
+        """Where there are few reads, a stream that has begun wakes the loop like any other."""
+        if many is self.many:
+            return
+        self.many = many
+        if many:
+            self.epoll.unregister(self.streams.fileno())
+        else:
+            self.epoll.register(self.streams.fileno(), READ)
+
     def _stop(self) -> None:
         self.epoll.unregister(self.stop_fd)
         self.stop_fd = -1
-        self.stopped = True
-        self.idle_at = self.idle_at or clock()
+        self.schedule.stop(clock())
 
     def _harvest(self, cpu_s: float, wall_s: float) -> Harvest:
-        idle_at = (self.idle_at or clock()) - self.start_at
+        idle_at = (self.schedule.idle_at or clock()) - self.start_at
         return Harvest(
             rows=tuple(self.rows),
             pauses=self.pauses.values.tobytes(),
