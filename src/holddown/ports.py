@@ -17,6 +17,7 @@ from holddown.facts.served import Served
 from holddown.launch.events import Exit
 from holddown.launch.lifecycle import ProcessRef
 from holddown.launch.ownership import Activity, ShmSegment
+from holddown.measure.drive import Drive, Driven, Pulse
 from holddown.remember.record import Birth, Deployment, Entry, Happening, Status
 from holddown.remember.run import Run
 from holddown.remember.switching import Switching
@@ -56,6 +57,9 @@ class Host(Protocol):
 
     def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
         """Of each of these GPUs for how many percent of the last instants it computed; None where it is not told."""
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        """That these GPUs have used since their driver was loaded."""
 
     def oom_kills(self) -> int:
         """How many processes of our own control group the kernel has killed for want of memory since it was made."""
@@ -144,6 +148,19 @@ class Client(Protocol):
 
     def token_ids(self, ask: Ask) -> tuple[int, ...]:
         """Those tokens; empty where it does not tell them."""
+
+
+class LoadClient(Protocol):
+    """Puts load on one server, from processes of its own."""
+
+    def cores(self) -> int:
+        """That its processes may use."""
+
+    def capacity(self) -> Fact[float]:
+        """Events with a token that one of its processes reads in a second of CPU time, as calibrated here."""
+
+    def drive(self, drive: Drive, pulse: Callable[[Pulse], None]) -> Driven:
+        """One phase, to its end; `pulse` is told a few times a second. Ctrl-C ends it with what was measured."""
 
 
 class Log(Protocol):

@@ -18,6 +18,7 @@ DEMO, DEMO_GGUF = "demo", "demo-gguf"
 if TYPE_CHECKING:
     from holddown import ports
     from holddown.app.again import Again
+    from holddown.app.bench import Doors as BenchDoors
     from holddown.app.lint import Doors as LintDoors
     from holddown.app.plan import Doors as PlanDoors
     from holddown.app.prepare import Doors as PrepareDoors
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from holddown.app.verify_target import Doors as VerifyDoors
     from holddown.base.finding import Finding
     from holddown.edges.process.local import LocalProcesses
+    from holddown.measure.drive import Pulse
+    from holddown.measure.run import Arrival, Phase
     from holddown.remember.record import Birth
 
 
@@ -162,6 +165,35 @@ def client(base_url: str, api_key: str = "") -> ports.Client:
     from holddown.edges.client.http import HttpClient
 
     return HttpClient(base_url, api_key)
+
+
+def load_client(base_url: str, api_key: str = "") -> ports.LoadClient:
+    from holddown.edges.load.generator import LoadProcesses
+
+    return LoadProcesses(base_url, api_key)
+
+
+def new_run_id() -> str:
+    import secrets
+
+    return secrets.token_hex(4)
+
+
+def bench_doors(
+    say: ports.Progress, pulse: Callable[[Arrival, Pulse], None], ended: Callable[[str, Phase], None]
+) -> BenchDoors:
+    from holddown.app.bench import Doors as BenchDoors
+
+    return BenchDoors(
+        store=store(),
+        clock=clock(),
+        host=host(),
+        load=lambda target: load_client(target.subject.base_url, target.api_key),
+        say=say,
+        pulse=pulse,
+        ended=ended,
+        new_id=new_run_id,
+    )
 
 
 def clock() -> ports.Clock:

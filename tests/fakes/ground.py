@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fakes.facts import machine, model
+from holddown.base.evidence import Fact, Unknown
 from holddown.facts.machine import Disk, MachineFacts, ProcessFacts
 from holddown.facts.model import Inspection
 
@@ -42,6 +43,9 @@ class FakeGround:
 
     def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
         return (None,) * len(indices)
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return Unknown("a fake")
 
     def oom_kills(self) -> int:
         return 0

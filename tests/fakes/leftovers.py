@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from holddown.base.evidence import Known, Source, SourceKind, Unknown
+from holddown.base.evidence import Fact, Known, Source, SourceKind, Unknown
 from holddown.facts.leftovers import Ended, FoundFile, Held, Kept, Namespaces, NotEnded, Removed, Traces, View
 from holddown.facts.machine import Cpu, Disk, Gpu, MachineFacts, Memory, ProcessFacts
 
@@ -87,6 +87,9 @@ class FakeHost:
 
     def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
         return (None,) * len(indices)
+
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return Unknown("a fake")
 
     def oom_kills(self) -> int:
         return 0

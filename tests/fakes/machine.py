@@ -160,6 +160,9 @@ class FakeMachine:
     def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
         return tuple(self.gpu_load for _ in indices)
 
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return Unknown("a fake")
+
     def oom_kills(self) -> int:
         return self.kills
 

@@ -56,6 +56,7 @@ class FakeNvml:
             "nvmlSystemGetDriverVersion": lambda: b"570.86",
             "nvmlDeviceGetCount": lambda: len(self.cards),
             "nvmlDeviceGetHandleByIndex": lambda index: self.cards[index],
+            "nvmlDeviceGetTotalEnergyConsumption": lambda card: self._refuse() if card.lost else 1_500_000,
             "nvmlDeviceGetMemoryInfo": self._memory,
             "nvmlDeviceGetUtilizationRates": self._rates,
             "nvmlDeviceGetCudaComputeCapability": lambda card: (9, 0),

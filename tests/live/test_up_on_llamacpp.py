@@ -75,6 +75,20 @@ def test_its_speed_was_measured(released: Deployment) -> None:
     assert all(rate > 0 for rate in rates.values())
 
 
+def test_its_speed_under_load(place: Place, released: Deployment) -> None:
+    """`bench` by its name: exact lengths by its own tokenizer, each answer to its length, and a record."""
+    done = place.run("bench", "gguf", "--concurrency", "2", "--requests", "4", "--workload", "48:12", "--json")
+    # on a busy machine the client may say that it is the limit, which is 1
+    assert done.returncode in (0, 1), done.stderr
+    (run,) = json.loads(done.stdout)
+    (phase,) = run["phases"]
+    assert [one["fault"] for one in phase["traces"]] == [""] * 4
+    assert {(one["input_tokens"], one["output_tokens"]) for one in phase["traces"]} == {(48, 12)}
+    assert not [note for note in run["notes"] if "ignore_eos" in note or "usage" in note]
+    assert run["subject"]["deployment"] == released.birth.id
+    assert {one["metric"] for one in phase["figures"]} >= {"ttft", "itl", "tpot", "e2e", "output_throughput"}
+
+
 def test_the_plan_has_a_because_for_each_flag(place: Place, released: Deployment) -> None:
     """And the cache that was planned is the one that the server made."""
     shown = place.run("explain", "gguf").stdout

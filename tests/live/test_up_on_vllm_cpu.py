@@ -96,6 +96,20 @@ def test_its_speed_was_measured(released: Deployment) -> None:
     assert rate[8] > rate[1]
 
 
+def test_its_speed_under_load(place: Place, released: Deployment) -> None:
+    """`bench` by its name: exact lengths by its own tokenizer, each answer to its length, and its own counters."""
+    done = place.run("bench", "demo", "--concurrency", "2", "--requests", "4", "--workload", "48:12", "--json")
+    # on a busy machine the client may say that it is the limit, which is 1
+    assert done.returncode in (0, 1), done.stderr
+    (run,) = json.loads(done.stdout)
+    (phase,) = run["phases"]
+    assert [one["fault"] for one in phase["traces"]] == [""] * 4
+    assert {(one["input_tokens"], one["output_tokens"]) for one in phase["traces"]} == {(48, 12)}
+    assert not [note for note in run["notes"] if "ignore_eos" in note or "usage" in note]
+    assert run["subject"]["deployment"] == released.birth.id
+    assert phase["engine"]["preemptions"]["value"] == 0
+
+
 def test_the_engines_own_word_is_on_record_and_is_what_its_log_says(released: Deployment) -> None:
     """The plug-in on its path: the attention backend, and a KV cache of as many tokens as the log has."""
     report = released.status.report

@@ -54,17 +54,23 @@ def _of_name(name: str, model: str, doors: Doors) -> Target:
     base_url = birth.spec.base_url
     client = doors.client(base_url, key)
     served = _asked(base_url, client, own=name)
-    subject = Subject(
+    subject = subject_of(deployment, _model(model or birth.plan.served_model_name, served, base_url))
+    return Target(subject, served, client, deployment, key)
+
+
+def subject_of(deployment: Deployment, model: str) -> Subject:
+    """A deployment of ours, as its record has it."""
+    birth = deployment.birth
+    return Subject(
         name=birth.name,
-        base_url=base_url,
-        model=_model(model or birth.plan.served_model_name, served, base_url),
+        base_url=birth.spec.base_url,
+        model=model,
         deployment=birth.id,
         engine=from_probe(birth.engine.kind, "its record"),
         version=from_probe(birth.engine.version, "its record"),
         checkpoint=from_file(birth.plan.model_digest, birth.plan.model_path),
         machine=_machine(birth),
     )
-    return Target(subject, served, client, deployment, key)
 
 
 def _of_url(url: str, model: str, api_key: str, doors: Doors) -> Target:

@@ -18,6 +18,7 @@ VERBS = {
     "engine": "Install, add, list and remove engine environments.",
     "fetch": "Get the small demo chat model.",
     "up": "Plan, launch, verify, measure and release a deployment.",
+    "bench": "How fast a deployment, or any server, is under load.",
     "status": "How one deployment is, or all that are up.",
     "list": "Every deployment on record.",
     "logs": "The engine's log.",

@@ -23,7 +23,7 @@ class _Positive(click.FloatRange):
         return number
 
 
-_POSITIVE = _Positive(0, min_open=True)
+POSITIVE = _Positive(0, min_open=True)
 
 
 def _named(workload: Workload) -> str:
@@ -42,9 +42,9 @@ _OPTIONS = (
     click.option("--input-tokens", type=click.IntRange(1), help="Tokens of a prompt, in place of the workload's."),
     click.option("--output-tokens", type=click.IntRange(1), help="Tokens of an answer, in place of the workload's."),
     click.option("--concurrency", type=click.IntRange(0), help="Requests at once; 0 for as many as fit."),
-    click.option("--rate", type=_POSITIVE, help="Requests per second, in place of a number at once."),
-    click.option("--ttft-ms", type=_POSITIVE, help="Wanted: at most so long to the first token."),
-    click.option("--tpot-ms", type=_POSITIVE, help="Wanted: at most so long for each token after it."),
+    click.option("--rate", type=POSITIVE, help="Requests per second, in place of a number at once."),
+    click.option("--ttft-ms", type=POSITIVE, help="Wanted: at most so long to the first token."),
+    click.option("--tpot-ms", type=POSITIVE, help="Wanted: at most so long for each token after it."),
 )
 
 

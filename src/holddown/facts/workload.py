@@ -11,6 +11,9 @@ class Slo:
     tpot_ms: float = 0
 
 
+NO_SLO = Slo()
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """input_tokens, output_tokens: of one request. concurrency: requests in flight, 0 for as many as fit.
@@ -23,7 +26,7 @@ class Workload:
     output_tokens: int
     concurrency: int
     rate: float = 0.0
-    slo: Slo = Slo()
+    slo: Slo = NO_SLO
 
     @property
     def users_text(self) -> str:

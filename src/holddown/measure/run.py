@@ -41,7 +41,8 @@ class Trace:
 
     due_s: when it was meant to be sent; latencies count from here, so that a client or a server that falls behind hides
     nothing. first_s: its first content, reasoning included; None where none came. output_tokens: by `usage`. deltas:
-    events that carried text. fault: why it cannot be measured, empty where it can.
+    events that carried text. fault: why it cannot be measured, empty where it can. answer_s: its first content that is
+    no reasoning; None where none came.
     """
 
     due_s: float
@@ -52,11 +53,13 @@ class Trace:
     output_tokens: int
     deltas: int
     fault: str = ""
+    answer_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """metric: ttft, itl, tpot, e2e, output_throughput, total_throughput, user_speed, goodput, request_rate, energy.
+    """metric: ttft, answer, itl, tpot, e2e, output_throughput, total_throughput, user_speed, goodput, request_rate,
+    energy.
 
     percentile: 0 for a figure that is none. n: how many values it rests on. low, high: its 95 % confidence interval,
     None where the sample carries none.
@@ -87,13 +90,15 @@ class EngineSide:
 class ClientSide:
     """cpu_share: CPU seconds per second of its busiest process. send_lag_ms: 99th percentile of sent - due.
     loop_lag_ms: 99th percentile of how late it came to look. limited: why the figures are the client's and not the
-    server's; empty where they are the server's."""
+    server's; empty where they are the server's. capacity_per_s: events that one of its processes reads in a second of
+    CPU time, as calibrated on this machine; 0 where it was not."""
 
     processes: int
     cpu_share: float
     send_lag_ms: float
     loop_lag_ms: float
     limited: str = ""
+    capacity_per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

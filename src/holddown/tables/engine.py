@@ -145,7 +145,10 @@ class EngineTable:
     that stands in the shell that starts it, empty where there is none. shorter_source: that it starts although the KV
     cache does not hold one sequence of the whole context, and takes shorter requests; empty where it ends.
     running_metric: how many requests it computes now. progress_metrics: counters one of which grows while it computes.
-    waiting_metric: how many wait for it. kv_metric: the share of the KV cache that is in use.
+    waiting_metric: how many wait for it. kv_metric: the share of the KV cache that is in use. preemptions_metric: how
+    often a running request lost its place in the KV cache. cached_metric, prompt_metric: counters of prompt tokens that
+    the prefix cache held, and of all that it was asked for. accepted_metric, drafted_metric: counters of draft tokens.
+    metrics_source: where those names were read. ignore_eos_source: that a request may ask it to go on to its end.
     """
 
     kind: str
@@ -173,6 +176,13 @@ class EngineTable:
     progress_metrics: tuple[str, ...] = ()
     waiting_metric: str = ""
     kv_metric: str = ""
+    preemptions_metric: str = ""
+    cached_metric: str = ""
+    prompt_metric: str = ""
+    accepted_metric: str = ""
+    drafted_metric: str = ""
+    metrics_source: str = ""
+    ignore_eos_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 import pytest
 
 from fakes.nvml import FakeCard, FakeNvml
-from holddown.base.evidence import Known, Unknown
-from holddown.edges.hosts.nvml import read_gpus, read_loads
+from holddown.base.evidence import Known, Unknown, known_or
+from holddown.edges.hosts.nvml import energy_joules, read_gpus, read_loads
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,12 @@ def test_how_busy_a_gpu_is_is_told_where_nvml_tells_it() -> None:
     assert read_loads((0, 1, 2), nvml) == (100, None, 0) and not nvml.up
     assert read_loads((0, 1), FakeNvml(init_error=12)) == (None, None)
     assert read_loads((), FakeNvml(init_error=12)) == ()
+
+
+def test_energy_is_the_sum_of_the_gpus_in_use() -> None:
+    """From mJ; Unknown where one of them does not tell, and where there is no driver."""
+    two = FakeNvml((FakeCard("0000:01"), FakeCard("0000:02")))
+    assert known_or(energy_joules([0, 1], two), 0.0) == 3000.0
+    assert not two.up
+    assert isinstance(energy_joules([0, 1], FakeNvml((FakeCard("0000:01"), FakeCard("0000:02", lost=True)))), Unknown)
+    assert isinstance(energy_joules([0], FakeNvml(init_error=12)), Unknown)

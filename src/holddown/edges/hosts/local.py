@@ -83,6 +83,9 @@ class LocalHost:
     def gpu_loads(self, indices: Sequence[int]) -> tuple[int | None, ...]:
         return nvml.read_loads(indices)
 
+    def energy_joules(self, gpus: Sequence[int]) -> Fact[float]:
+        return nvml.energy_joules(gpus)
+
     def oom_kills(self) -> int:
         return _oom_kills(_mounts())
 

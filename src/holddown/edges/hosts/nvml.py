@@ -72,6 +72,30 @@ def _load(library: Any, index: int) -> int | None:
         return None
 
 
+def energy_joules(gpus: Sequence[int], library: Any = None) -> Fact[float]:
+    """That these GPUs have used since their driver was loaded, from Volta on.
+
+    Source: nvml.h nvmlDeviceGetTotalEnergyConsumption, in mJ.
+    """
+    if library is None:
+        try:
+            library = importlib.import_module("pynvml")
+        except ImportError as error:
+            return Unknown(f"the NVML binding cannot be imported: {error}")
+    try:
+        library.nvmlInit()
+    except library.NVMLError as error:
+        return Unknown(_why_not(library, error))
+    try:
+        used_mj = [library.nvmlDeviceGetTotalEnergyConsumption(library.nvmlDeviceGetHandleByIndex(gpu)) for gpu in gpus]
+        return from_probe(sum(used_mj) / 1000, "nvmlDeviceGetTotalEnergyConsumption")
+    except library.NVMLError as error:
+        return Unknown(f"nvmlDeviceGetTotalEnergyConsumption: {error}")
+    finally:
+        with suppress(library.NVMLError):
+            library.nvmlShutdown()
+
+
 def _none(why: str) -> Gpus:
     return Gpus(driver=Unknown(why), gpus=(), because=why)
 

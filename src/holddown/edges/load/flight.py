@@ -1,0 +1,39 @@
+"""One request under way, and what is kept of those that are over."""
+
+from array import array
+
+from holddown.edges.load.connection import Connection
+from holddown.edges.load.response import Response
+from holddown.measure.drive import Shot
+
+SAMPLE = 400_000
+
+
+class Sample:
+    """At most so many values, evenly thinned; count is of all."""
+
+    def __init__(self) -> None:
+        self.values = array("f")
+        self.count = 0
+        self._stride = 1
+
+    def extend(self, values: list[float]) -> None:
+        self.count += len(values)
+        self.values.extend(values[:: self._stride])
+        if len(self.values) > SAMPLE:
+            self.values = self.values[::2]
+            self._stride *= 2
+
+
+class Flight:
+    """One request under way. tried: on how many connections. awaited: its first token has not come."""
+
+    __slots__ = ("awaited", "connection", "due", "number", "response", "sent", "shot", "tried", "user")
+
+    def __init__(self, user: int, number: int, shot: Shot, due: float) -> None:
+        self.user, self.number, self.shot, self.due = user, number, shot, due
+        self.sent = 0.0
+        self.tried = 0
+        self.awaited = True
+        self.response = Response()
+        self.connection: Connection | None = None
