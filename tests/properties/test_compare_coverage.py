@@ -65,7 +65,7 @@ def test_a_server_that_is_a_fifth_slower_is_found() -> None:
     assert all(each is not None and 0.01 < each < 0.15 for each in would)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(8, 60), st.sampled_from([1, 2, 8, 64]), st.floats(0.1, 1000), st.floats(0.1, 1000))
 def test_any_two_runs_can_be_compared(n: int, users: int, a_ms: float, b_ms: float) -> None:
     """An interval holds the change it is of, and swapping the sides turns it round."""
