@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from functional.conftest import HolddownCommand, Home
+from functional.deployed import NAME, QUICK, Site
 from functional.lying_server import LyingServer
 from holddown.base.codec import load
 from holddown.edges.store import SqliteStore
@@ -67,6 +68,22 @@ def test_users_one_after_the_other(holddown: HolddownCommand, home: Home, url: s
     rows = [*csv.DictReader(table.read_text().splitlines())]
     assert {row["metric"] for row in rows} >= {"ttft", "itl", "tpot", "e2e", "output_throughput", "user_speed"}
     assert len(rows) == sum(len(phase.figures) for phase in run.phases)
+
+
+def test_a_deployment_by_its_name(
+    holddown: HolddownCommand, home: Home, fake_engine_added: str, tiny_checkpoint: Path
+) -> None:
+    """Its record is found by the deployment's id, and its engine's own counters are read beside."""
+    site = Site(home, holddown, tiny_checkpoint)
+    deployment = site.released()
+    words = ["--concurrency", "2", "--requests", "6", "--workload", "64:16", "--json"]
+    done = site.run("bench", NAME, *words, env=QUICK)
+    assert done.returncode in (0, 1), done.stderr
+    (run,) = runs(site.home, deployment.birth.id)
+    assert (run.subject.name, run.subject.deployment) == (NAME, deployment.birth.id)
+    assert {(one.input_tokens, one.output_tokens, one.fault) for one in run.phases[0].traces} == {(64, 16, "")}
+    assert not any("ignore_eos" in note for note in run.notes)
+    site.down()
 
 
 def test_rates_as_json(holddown: HolddownCommand, url: str) -> None:
