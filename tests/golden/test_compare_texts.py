@@ -41,14 +41,17 @@ def repeated(token_ms: float, first_shift: int) -> tuple[Phase, ...]:
 
 
 def a_run(id: str, deployment: str, phases: tuple[Phase, ...]) -> BenchRun:
-    return replace(a_sweep(id, deployment, phases), at=1_790_000_000.0)
+    users = sorted({each.arrival.concurrency for each in phases if isinstance(each.arrival, Closed)})
+    compared = tuple(Comparison(each, 512, 64, Estimate(400, 300, 520), 380.0) for each in users)
+    run = a_sweep(id, deployment, phases)
+    return replace(run, at=1_790_000_000.0, comparisons=compared if deployment else ())
 
 
 def told(a: BenchRun, b: BenchRun) -> str:
     store = FakeStore(kept_runs=[a, b])
     for each in (a_deployment(), an_fp8_one()):
         store.births[each.birth.id], store.statuses[each.birth.id] = each.birth, each.status
-    return compared_text(compare_all((a.id, b.id), Doors(store, lambda path: None, lambda path, text: None))) + "\n"
+    return compared_text(compare_all((a.id, b.id), Doors(store, lambda path: None))) + "\n"
 
 
 CASES = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holddown import ports
+from holddown.app.import_bench import results
 from holddown.base.codec import load
 from holddown.base.errors import UsageError
 from holddown.measure.compare import LoadDifference, compare
@@ -47,12 +48,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """store: None where nothing is on record yet. read: a path -> its text, None for no file. imported: another tool's
-    results as a run, None where they are no such."""
+    """store: None where nothing is on record yet. read: a path -> its text, None for no file."""
 
     store: ports.Store | None
     read: Callable[[str], str | None]
-    imported: Callable[[str, str], BenchRun | None]
 
 
 def compare_all(words: Sequence[str], doors: Doors) -> Compared:
@@ -114,13 +113,12 @@ def _of_run(word: str, run: Run, deployment: Deployment | None) -> Side:
 
 def _of_file(word: str, text: str, doors: Doors) -> Side:
     """Raises: UsageError."""
-    imported = doors.imported(word, text)
-    if imported is not None:
-        return Side(word, bench=imported)
     try:
         said: Any = json.loads(text)
         each = said if isinstance(said, list) else [said]
         sides = [side for one in each if isinstance(one, dict) and (side := _of_json(word, one)) is not None]
+        if not sides:
+            return Side(word, bench=results(text, word))
     except (ValueError, RecursionError) as error:
         raise _unread(word, str(error)) from error
     if len(sides) != 1:

@@ -6,6 +6,7 @@ Source: vllm 0.32.0 benchmarks/serve.py (`--save-result`, with `--save-detailed`
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +29,14 @@ _CLIENT = ClientSide(0, 0.0, 0.0, 0.0)
 
 def import_bench(target: str, text: str, where: str, store: ports.Store, run_id: str) -> BenchRun:
     """target: whom it was measured of, a deployment on record or a URL, which need not be up. Raises: UsageError."""
+    found = results(text, where)
+    run = replace(found, id=run_id, subject=_subject(target, found.subject.model, store))
+    store.add_run(run)
+    return run
+
+
+def results(text: str, where: str) -> BenchRun:
+    """As a run of a server that nobody named, on no record. Raises: UsageError."""
     try:
         model, phases, workload = _read(json.loads(text))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -37,18 +46,16 @@ def import_bench(target: str, text: str, where: str, store: ports.Store, run_id:
             seen=f"{type(error).__name__}: {error}",
             do="the file of --save-result, or of guidellm's --output kind=json",
         ) from error
-    run = BenchRun(
-        id=run_id,
+    return BenchRun(
+        id="",
         at=phases[0].began_at,
-        subject=_subject(target, model, store),
+        subject=Subject(where, "", model, "", _UNTOLD, _UNTOLD, _UNTOLD, _UNTOLD),
         workload=workload,
         seed=0,
         phases=tuple(phases),
         source=where,
         notes=("latencies count from when a request was sent, and whether that client kept up is not known",),
     )
-    store.add_run(run)
-    return run
 
 
 def _subject(target: str, model: str, store: ports.Store) -> Subject:

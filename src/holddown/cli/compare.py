@@ -10,7 +10,6 @@ from holddown.base.errors import UsageError
 from holddown.cli.output import answer, json_option
 from holddown.explain.compare_text import changes_lines, foretold_lines, loads_lines
 from holddown.explain.report.told import date_text
-from holddown.remember.run import BenchRun
 
 
 @click.command(name="compare")
@@ -20,11 +19,11 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     """How B, and each further one, differs from A: in what it ran with and how fast it was, and how sure that is.
 
     Each is a deployment's name or id (with its newest runs), a run's id, or a file: what bench, verify or status prints
-    with --json, or the results of another tool.
+    with --json, or the results of `vllm bench serve` or guidellm.
     """
     if len(words) < 2:
         raise UsageError("compare takes two or more", code="usage.compare", seen=words[0], do="holddown compare A B")
-    compared = compare_all(words, Doors(wiring.existing_store(), _read, _imported))
+    compared = compare_all(words, Doors(wiring.existing_store(), _read))
     answer(compared, compared_text(compared), as_json=as_json)
 
 
@@ -52,7 +51,3 @@ def _read(path: str) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read", code="compare.file", seen=str(error)) from error
-
-
-def _imported(path: str, text: str) -> BenchRun | None:
-    return None

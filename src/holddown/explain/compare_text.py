@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from holddown.explain.bench_text import arrival_text
 from holddown.explain.drawing import columns, wrapped
-from holddown.explain.figures import arrival_text, figure_text
+from holddown.explain.figures import figure_text
 from holddown.measure.compare import RERUN, RESAMPLES, Difference, LoadDifference, Method
 from holddown.measure.run import Closed
 from holddown.remember.foretold import Foretold
@@ -91,7 +92,7 @@ def _footnotes(found: Sequence[Difference]) -> Iterator[str]:
     if Method.BOOTSTRAP in methods:
         text = (
             f"95 %, {RESAMPLES} bootstrap resamples of the requests in blocks that ran together, and {RERUN:.0%} for "
-            "what differs from run to run, which is assumed: loads that were run three times or more tell it"
+            "what differs from run to run, which is assumed: bench --repeat 3 would tell it"
         )
         yield from wrapped("intervals  ", text)
     if Method.WELCH in methods:

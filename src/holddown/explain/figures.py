@@ -1,19 +1,6 @@
-"""A load run's figures and loads, in the words that every view of them uses."""
+"""A load run's figures, as every view of them writes them."""
 
-from typing import assert_never
-
-from holddown.measure.run import Arrival, Closed, Figure, Open, Phase
-
-
-def arrival_text(arrival: Arrival) -> str:
-    """`8 users`, `4/s poisson`."""
-    match arrival:
-        case Closed():
-            return "1 user" if arrival.concurrency == 1 else f"{arrival.concurrency} users"
-        case Open():
-            return f"{arrival.rate_per_s:g}/s {arrival.spacing}"
-        case _:
-            assert_never(arrival)
+from holddown.measure.run import Figure, Phase
 
 
 def figure_of(phase: Phase, metric: str, percentile: int = 0) -> Figure | None:

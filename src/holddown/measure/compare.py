@@ -12,8 +12,9 @@ from math import exp, log, sqrt
 from statistics import NormalDist, mean, variance
 from typing import TYPE_CHECKING
 
+from holddown.measure.figures import e2e_ms, sound, tpot_ms, ttft_ms
 from holddown.measure.run import Arrival, Closed, Figure, Phase, Trace
-from holddown.measure.stats import carried_percentiles
+from holddown.measure.stats import NORMAL_95, carried_percentiles, student_t
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +31,8 @@ _FEWEST_REQUESTS, _FEWEST_EACH = 8, 4
 """Of all users together, and of each: what users ask at the same time shares its fate, and counts as little more than
 one request."""
 _FEWEST_REPEATS = 3
-_TWO_SIDED, _FOUR_OF_FIVE = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
-"""In standard errors: half of an interval of 95 %, and how far beyond it a difference lies that four of five such
-comparisons show."""
+_FOUR_OF_FIVE = NormalDist().inv_cdf(0.8)
+"""Standard errors beyond its interval's half, at which four of five such comparisons show a difference."""
 
 
 class Method(StrEnum):
@@ -168,22 +168,6 @@ def _welch(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]
     return difference - half, difference + half, half + _FOUR_OF_FIVE * error
 
 
-def student_t(freedom: float) -> float:
-    """The 97.5 % point of Student's distribution, within 0.2 % from 3 degrees of freedom on; below, that of 2. Source:
-    Abramowitz and Stegun 26.7.5."""
-    if freedom < 3:
-        return 4.303
-    z = _TWO_SIDED
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / freedom**power for power, term in enumerate(terms))
-
-
 # --- one load of each -------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +183,7 @@ def _bootstrap(
     reruns = np.random.default_rng(0).normal(0, RERUN * sqrt(2), len(left))
     changes = right - left + center + reruns
     low, high = np.percentile(changes, [2.5, 97.5])
-    return float(low), float(high), (_TWO_SIDED + _FOUR_OF_FIVE) * float(np.std(changes))
+    return float(low), float(high), (NORMAL_95 + _FOUR_OF_FIVE) * float(np.std(changes))
 
 
 def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None":
@@ -207,7 +191,9 @@ def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None
     where they do not carry it."""
     import numpy as np
 
-    traces = sorted((trace for one in side for trace in one.traces if _counts(trace)), key=lambda each: each.sent_s)
+    # of one token alone there is no pause
+    good = [trace for one in side for trace in sound(one.traces) if trace.output_tokens > 1]
+    traces = sorted(good, key=lambda each: each.sent_s)
     count = len(traces)
     together = side[0].arrival.concurrency if isinstance(side[0].arrival, Closed) else 1
     too_few = count < max(_FEWEST_REQUESTS, _FEWEST_EACH * together)
@@ -246,17 +232,9 @@ def _reduced(what: _Quantity, drawn: "Values") -> "Values":
     return rates
 
 
-def _counts(trace: Trace) -> bool:
-    return not trace.fault and trace.first_s is not None and trace.output_tokens > 1
-
-
-def _first_s(trace: Trace) -> float:
-    return trace.first_s if trace.first_s is not None else trace.ended_s
-
-
-_READ: dict[str, tuple[Callable[[Trace], float], ...]] = {
-    "ttft": (lambda trace: _first_s(trace) - trace.due_s,),
-    "tpot": (lambda trace: (trace.ended_s - _first_s(trace)) / (trace.output_tokens - 1),),
-    "e2e": (lambda trace: trace.ended_s - trace.due_s,),
+_READ: dict[str, tuple[Callable[[Trace], float | None], ...]] = {
+    "ttft": (ttft_ms,),
+    "tpot": (tpot_ms,),
+    "e2e": (e2e_ms,),
     "output_throughput": (lambda trace: trace.output_tokens, lambda trace: trace.ended_s - trace.sent_s),
 }

@@ -16,11 +16,12 @@ from holddown.base.errors import UsageError
 from holddown.base.evidence import Source, SourceKind, from_probe
 from holddown.launch.lifecycle import State
 from holddown.launch.spec import EnvVar
+from holddown.measure.compare import Method
 from holddown.measure.run import Closed
 from holddown.plan.estimate import Estimate
 from holddown.plan.plan import Setting
 from holddown.remember.record import Comparison, Deployment
-from holddown.remember.run import BenchRun, Run
+from holddown.remember.run import Run
 
 USER = Source(SourceKind.USER, "--set kv-cache-dtype=fp8")
 
@@ -32,15 +33,8 @@ def a_store(*deployments: Deployment, runs: tuple[Run, ...] = ()) -> FakeStore:
     return store
 
 
-def compared(
-    *words: str, store: FakeStore | None = None, files: Mapping[str, str] | None = None, other: BenchRun | None = None
-) -> Compared:
-    there = dict(files or {})
-
-    def imported(path: str, text: str) -> BenchRun | None:
-        return other if other is not None and text == "of another tool" else None
-
-    return compare_all(words, Doors(store, there.get, imported))
+def compared(*words: str, store: FakeStore | None = None, files: Mapping[str, str] | None = None) -> Compared:
+    return compare_all(words, Doors(store, dict(files or {}).get))
 
 
 def other_deployment() -> Deployment:
@@ -91,11 +85,29 @@ def test_a_file_is_laid_beside_its_deployment_where_that_is_on_record() -> None:
 
 
 def test_another_tools_results_are_a_run() -> None:
-    """By whoever reads them."""
-    foreign = replace(a_sweep(), source="results.json")
-    files = {"results.json": "of another tool", "bench.json": dumps(a_sweep())}
-    (pair,) = compared("results.json", "bench.json", files=files, other=foreign).pairs
-    assert len(pair.loads) == 3
+    """Those of `vllm bench serve`, which keeps figures alone where it is not told otherwise: changes, and no more."""
+    said = {
+        "date": "20261130-021500",
+        "model_id": "m",
+        "completed": 40,
+        "num_prompts": 40,
+        "total_input_tokens": 40 * 512,
+        "total_output_tokens": 40 * 64,
+        "request_rate": "inf",
+        "max_concurrency": 4,
+        "duration": 30.0,
+        "median_ttft_ms": 150.0,
+        "output_throughput": 85.3,
+    }
+    (pair,) = compared(
+        "results.json", "bench.json", files={"results.json": json.dumps(said), "bench.json": dumps(a_sweep())}
+    ).pairs
+    (load,) = pair.loads
+    assert load.arrival == Closed(4)
+    assert [(one.metric, one.method) for one in load.differences] == [
+        ("output_throughput", Method.NONE),
+        ("ttft", Method.NONE),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +115,7 @@ def test_another_tools_results_are_a_run() -> None:
     [
         (None, "compare.nothing"),
         ("{", "compare.file"),
-        ("[1]", "compare.file"),
+        ("[1]", "bench.import"),
         ('{"phases": 1}', "compare.file"),
         (f"[{dumps(a_sweep())}, {dumps(a_sweep())}]", "compare.file"),
     ],
@@ -177,10 +189,13 @@ def test_a_check_that_came_out_otherwise_is_told() -> None:
 def test_what_was_measured_stands_beside_what_is_predicted() -> None:
     """At each number of requests at once, but where the client was the limit."""
     loads = (a_load(Closed(1)), a_load(Closed(8)), a_load(Closed(64), limited="late"))
-    (pair,) = compared("m", "m", store=a_store(a_deployment(), runs=(a_sweep(loads=loads),))).pairs
-    assert [one.concurrency for one in pair.a.foretold] == [1, 8]
-    assert all(one.predicted.low < one.predicted.value < one.predicted.high for one in pair.a.foretold)
-    assert [one.factor for one in pair.a.foretold] == [None, None]
+    rows = tuple(Comparison(users, 512, 64, Estimate(100, 60, 150), 80.0) for users in (1, 8, 64))
+    run = replace(a_sweep(loads=loads), comparisons=rows)
+    (pair,) = compared("m", "m", store=a_store(a_deployment(), runs=(run,))).pairs
+    assert [(one.concurrency, one.measured, one.factor) for one in pair.a.foretold] == [
+        (1, 80.0, None),
+        (8, 80.0, None),
+    ]
 
 
 def test_calibration_is_by_others_alone() -> None:

@@ -105,7 +105,7 @@ def test_a_load_whose_client_was_the_limit_is_no_figure_of_the_server() -> None:
     """It is named, and drawn nowhere."""
     loads = (a_load(Closed(1)), a_load(Closed(8)), a_load(Closed(64), limited="event loop 41 ms late"))
     found, plots = seen(told(bench=a_sweep(loads=loads)))
-    assert "64 users: event loop 41 ms late" in found.text
+    assert "so these figures are not the server's: event loop 41 ms late" in found.text
     assert "64 users *" in found.text
     spreads = [plot for plot in plots if isinstance(plot, Spreads)]
     assert [row.name for row in spreads[0].rows] == ["1 user", "8 users"]

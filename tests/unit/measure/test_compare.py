@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fakes.reports import a_load
-from holddown.measure.compare import Difference, Method, Sample, compare, sample_of, student_t
+from holddown.measure.compare import Difference, Method, Sample, compare, sample_of
 from holddown.measure.run import Arrival, Closed, Figure, Open, Spacing
+from holddown.measure.stats import student_t
 
 
 def a_sample(arrival: Arrival = Closed(4), n: int = 40, token_ms: float = 10.0, shift: int = 0) -> Sample:
@@ -130,7 +131,9 @@ def test_requests_that_failed_do_not_count() -> None:
     assert differences([sound], [sound]) == differences([with_failed], [with_failed])
 
 
-@pytest.mark.parametrize(("freedom", "expected"), [(2, 4.303), (3, 3.182), (4, 2.776), (8, 2.306), (30, 2.042)])
+@pytest.mark.parametrize(
+    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (8, 2.306), (30, 2.042)]
+)
 def test_students_points_are_those_of_the_tables(freedom: float, expected: float) -> None:
     """97.5 %, as any table of the distribution has them."""
     assert student_t(freedom) == pytest.approx(expected, rel=2e-3)

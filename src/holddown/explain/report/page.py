@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from holddown.explain.figures import arrival_text, figure_of, figure_text
+from holddown.explain.bench_text import arrival_text
+from holddown.explain.figures import figure_of, figure_text
 from holddown.explain.report.markup import Html, joined, pairs, section, table, tag
 from holddown.explain.report.memory import memory
 from holddown.explain.report.plot import Draw, Plot

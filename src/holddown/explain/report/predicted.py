@@ -5,7 +5,8 @@ from dataclasses import fields
 from statistics import mean
 
 from holddown.base.evidence import Unknown
-from holddown.explain.figures import arrival_text, figure_of, figure_text, interval
+from holddown.explain.bench_text import arrival_text
+from holddown.explain.figures import figure_of, figure_text, interval
 from holddown.explain.report.markup import Html, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Stacks
 from holddown.explain.report.speed import sound_phases

@@ -6,13 +6,15 @@ from statistics import mean
 from typing import assert_never
 
 from holddown.base.evidence import Known
-from holddown.explain.figures import arrival_text, figure_of, figure_text, interval
-from holddown.explain.report.markup import Html, section, table, tag
+from holddown.explain.bench_text import arrival_text
+from holddown.explain.figures import figure_of, figure_text, interval
+from holddown.explain.report.markup import Html, pairs, section, table, tag
 from holddown.explain.report.plot import Axis, Chart, Curves, Dot, Ink, Line, Plot, Spread, Spreads
 from holddown.explain.report.told import Told, date_text
 from holddown.measure.metrics import Measurement
 from holddown.measure.run import Closed, Figure, Open, Phase
 from holddown.measure.stats import percentile
+from holddown.measure.why import limit
 from holddown.remember.run import BenchRun
 
 _LEAST_MS = 0.1
@@ -50,9 +52,11 @@ def speed(told: Told, chart: Chart) -> Html:
         "speed",
         "How fast is it?",
         tag("p", _head(run)),
-        *(tag("p", tag("span", "* not the server's figures: ", class_="bad"), text) for text in _limits(run.phases)),
+        *(tag("p", note) for note in run.notes),
         tag("div", *(chart(plot, caption) for plot, caption in _plots(sound_phases(run))), class_="charts"),
         _table(run),
+        tag("h3", "What limited each load"),
+        pairs(_limits(run)),
         _engine_side(sorted(run.phases, key=_weight)),
         tag("p", _READING, class_="soft"),
     )
@@ -77,8 +81,12 @@ def _head(run: BenchRun) -> str:
     return "; ".join(texts) + "."
 
 
-def _limits(phases: Iterable[Phase]) -> list[str]:
-    return [f"{arrival_text(each.arrival)}: {each.client.limited}" for each in phases if each.client.limited]
+def _limits(run: BenchRun) -> Iterator[tuple[str, str]]:
+    """By what client and engine told. Of a load that was repeated, what the client limited, else the last."""
+    for load in _loads(sorted(run.phases, key=_weight)):
+        phase = next((each for each in load if each.client.limited), load[-1])
+        _, why = limit(phase)
+        yield arrival_text(phase.arrival), tag("span", why, class_="bad") if phase.client.limited else why
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------
