@@ -135,6 +135,18 @@ def test_the_starts_that_led_to_it_are_told() -> None:
     assert "gpu-memory-utilization=0.88" in found.text
 
 
+def test_what_does_not_apply_is_named_and_does_not_count() -> None:
+    """A model without tools has not failed to call them; where a failure most likely lies is said."""
+    run = a_verification()
+    failed = replace(run.verdicts[1], asked="What is the time?", cause="the tool parser")
+    others = tuple(Verdict(name, Outcome.NOT_APPLICABLE, "no such claim") for name in ("images", "reasoning"))
+    unclear = Verdict("needle", Outcome.INCONCLUSIVE, "too small a model")
+    found, _ = seen(told(verify=replace(run, verdicts=(run.verdicts[0], failed, unclear, *others))))
+    assert "1 of 3 checks passed, 1 failed, 1 inconclusive" in found.text
+    assert "Not applicable: images, reasoning." in found.text
+    assert "asked: What is the time?" in found.text and "most likely the tool parser" in found.text
+
+
 def test_what_is_not_known_is_said() -> None:
     """A deployment on a CPU that says nothing of itself."""
     plan = replace(a_plan(), speed=Unknown("no prediction for a CPU"))

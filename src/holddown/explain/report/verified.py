@@ -30,22 +30,27 @@ def verified(told: Told) -> Html:
 
 
 def counted_text(told: Told) -> str:
-    """`5 of 7 checks passed, 1 failed, 1 skipped`, of the newest verification."""
+    """`5 of 7 checks passed, 1 failed, 1 skipped`, of the newest verification; what does not apply does not count."""
     verdicts = told.verify.verdicts if told.verify is not None else told.deployment.status.verdicts
     if not verdicts:
         return "nothing was checked"
-    counts = Counter(each.outcome for each in verdicts)
-    texts = [f"{counts.pop(Outcome.PASSED, 0)} of {len(verdicts)} checks passed"]
+    counts = Counter(each.outcome for each in verdicts if each.outcome is not Outcome.NOT_APPLICABLE)
+    of = counts.total()
+    texts = [f"{counts.pop(Outcome.PASSED, 0)} of {of} checks passed"]
     return ", ".join([*texts, *(f"{count} {outcome}" for outcome, count in sorted(counts.items()))])
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Html:
-    ordered = sorted(verdicts, key=lambda each: _ORDER.get(each.outcome, 1))
-    return tag("ul", *(tag("li", _verdict(each)) for each in ordered), class_="items")
+    others = [each.check for each in verdicts if each.outcome is Outcome.NOT_APPLICABLE]
+    applying = [each for each in verdicts if each.outcome is not Outcome.NOT_APPLICABLE]
+    ordered = sorted(applying, key=lambda each: _ORDER.get(each.outcome, 1))
+    listed = tag("ul", *(tag("li", _verdict(each)) for each in ordered), class_="items")
+    return joined([listed, tag("p", f"Not applicable: {', '.join(others)}.") if others else ""])
 
 
 def _verdict(one: Verdict) -> Html:
     outcome = tag("span", str(one.outcome), class_=_CLASSES.get(one.outcome, "open"))
     causes = [tag("p", joined([each.what, each.do], ": ")) for each in one.findings]
-    seen = tag("div", *causes, tag("p", one.seen, class_="because"))
+    more = ((f"asked: {one.asked}", one.asked), (one.seen, one.seen), (f"most likely {one.cause}", one.cause))
+    seen = tag("div", *causes, *(tag("p", text, class_="because") for text, is_said in more if is_said))
     return joined([tag("p", tag("strong", one.check), " ", outcome), seen])
