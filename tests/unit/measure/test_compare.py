@@ -131,9 +131,7 @@ def test_requests_that_failed_do_not_count() -> None:
     assert differences([sound], [sound]) == differences([with_failed], [with_failed])
 
 
-@pytest.mark.parametrize(
-    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (8, 2.306), (30, 2.042)]
-)
+@pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (8, 2.306), (30, 2.042)])
 def test_students_points_are_those_of_the_tables(freedom: float, expected: float) -> None:
     """97.5 %, as any table of the distribution has them."""
     assert student_t(freedom) == pytest.approx(expected, rel=2e-3)
