@@ -291,7 +291,7 @@ def judge(reference: Reference, own: Reference) -> Verdict:
             what="it does not think what the reference thinks: something is computed or stored otherwise",
             seen=f"{seen}; most at {'; '.join(found.worst)}",
             do="in this order: --set kv-cache-dtype=auto, --set dtype=bfloat16, --set tensor-parallel-size=1, another "
-            "engine version, the checkpoint's checksums; after each: holddown verify NAME --check quality --against",
+            "engine version, the checkpoint's checksums; after each: verify NAME --check quality --against WHAT",
             asked=asked,
             cause=_cause(reference, own, far),
         )
