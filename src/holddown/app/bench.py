@@ -18,7 +18,7 @@ from holddown.measure.run import Arrival, Closed, Open, Phase, Spacing, Trace
 from holddown.measure.shapes import Shape
 from holddown.measure.stats import quantiles
 from holddown.measure.sweep import Enough, Step, next_rate, next_users
-from holddown.measure.why import judged, value
+from holddown.measure.why import behind, judged, value
 from holddown.remember.calibrate import comparisons
 from holddown.remember.record import Comparison
 from holddown.remember.run import BenchRun
@@ -251,6 +251,7 @@ def _step(phase: Phase, slo: Slo) -> Step:
         failed_share=sum(1 for trace in phase.traces if trace.fault) / count,
         slo_met=sum(1 for trace in phase.traces if meets(trace, slo)) / count if slo != NO_SLO else 1.0,
         limited=bool(phase.client.limited),
+        behind=behind(phase.traces) is not None,
     )
 
 

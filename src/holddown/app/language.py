@@ -63,8 +63,9 @@ def _counter(client: ports.Client, ask: Callable[[str], Ask]) -> _Counter | None
 
 
 def _used(reply: Reply) -> int | None:
-    known = not isinstance(reply, Refusal) and isinstance(reply.usage, Known)
-    return reply.usage.value.prompt_tokens if known else None  # type: ignore[union-attr]
+    if isinstance(reply, Refusal) or not isinstance(reply.usage, Known):
+        return None
+    return reply.usage.value.prompt_tokens
 
 
 def _measured(counter: _Counter, chat: bool) -> Language:

@@ -18,7 +18,7 @@ def arrival_text(arrival: Arrival) -> str:
         case Closed(users):
             return "1 user" if users == 1 else f"{users} users"
         case Open(Spacing.BURSTS):
-            return f"{arrival.rate_per_s:g}/s, {arrival.burst} at once"
+            return f"{arrival.rate_per_s:.3g}/s, {arrival.burst} at once"
         case Open(Spacing.TRACE):
             return f"trace, {arrival.rate_per_s:.3g}/s"
         case Open():
@@ -56,6 +56,8 @@ def runs_text(runs: Sequence[BenchRun]) -> str:
 
 def _run_text(run: BenchRun) -> str:
     subject = run.subject
+    if not run.phases:
+        return f"{subject.name}: nothing was measured, {run.cut or 'and nothing is on record'}"
     head = f"{subject.name}: {subject.model}, {run.workload}, record {run.id}"
     lines = [head + (f", from {run.source}" if run.source else "")]
     if run.cut:
@@ -63,7 +65,7 @@ def _run_text(run: BenchRun) -> str:
     groups = [list(phases) for _, phases in groupby(run.phases, key=lambda phase: phase.arrival)]
     lines += ["", *_table(groups, run), ""]
     for phases in groups:
-        _, why = limit(phases[-1])
+        _, why = limit(_telling(phases))
         lines += wrapped(f"{arrival_text(phases[0].arrival)}: ", why, 2) if why else []
     lines += _fault_lines(run)
     for note in run.notes:
@@ -77,7 +79,7 @@ def _table(groups: Sequence[Sequence[Phase]], run: BenchRun) -> list[str]:
     goodput = any(figure.metric == "goodput" for phase in run.phases for figure in phase.figures)
     answers = any(figure.metric == "answer" for phase in run.phases for figure in phase.figures)
     joules = any(figure.metric == "energy" for phase in run.phases for figure in phase.figures)
-    head = ["LOAD", "REQ", "tok/s", "±", "tok/s/user", "TTFT p50", "p95", "ITL p50", "p95", "E2E p50"]
+    head = ["LOAD", "REQ", "tok/s", "±", "each", "TTFT", "p95", "ITL", "p95", "E2E"]
     head += ["ANSWER"] * answers + ["GOOD/s"] * goodput + ["J/tok"] * joules + ["LIMIT"]
     rows = [head]
     for phases in groups:
@@ -104,11 +106,18 @@ def _table(groups: Sequence[Sequence[Phase]], run: BenchRun) -> list[str]:
             *([_number(value(found, "answer", 50))] * answers),
             *([_number(value(found, "goodput"))] * goodput),
             *([_number(value(found, "energy"))] * joules),
-            limit(phases[-1])[0],
+            limit(_telling(phases))[0],
         ]
         rows.append(row)
     lines = columns(rows, frozenset(range(1, len(head) - 1)))
-    return [f"  {line}" for line in lines] + ["  times in ms; - where a sample carries no such figure"]
+    return [f"  {line}" for line in lines] + [
+        "  each: tok/s of one user; TTFT, ITL, E2E: medians in ms; -: the sample is too small for it"
+    ]
+
+
+def _telling(phases: Sequence[Phase]) -> Phase:
+    """Of repetitions the one of which most is to be said: where the client was the limit, else the last."""
+    return next((phase for phase in phases if phase.client.limited), phases[-1])
 
 
 def _number(value: float | None) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from hashlib import shake_128
 
+from holddown.base.errors import UsageError
 from holddown.measure.run import Open, Spacing
 
 _MOST = 1_000_000
@@ -20,9 +21,10 @@ def uniform(seed: str) -> Iterator[float]:
 
 
 def dues(arrival: Open, seconds: float, seed: int) -> tuple[float, ...]:
-    """Within `seconds`, in order. A trace has dues of its own. Raises: ValueError for more than a million."""
+    """Within `seconds`, in order. A trace has dues of its own. Raises: UsageError for more than a million."""
     if arrival.rate_per_s * seconds > _MOST:
-        raise ValueError(f"{arrival.rate_per_s:g} requests a second for {seconds:g} s are more than {_MOST}")
+        what = f"{arrival.rate_per_s:g} requests a second for {seconds:g} s are more than {_MOST}"
+        raise UsageError(what, code="usage.bench", do="a lower --rate, or a shorter --duration")
     if arrival.spacing is not Spacing.POISSON:
         burst = max(1, arrival.burst) if arrival.spacing is Spacing.BURSTS else 1
         gap = burst / arrival.rate_per_s

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _MOST_USERS = 1024
+_MOST_RATE = 4096.0
 _LEAST_GAIN = 1.05
-_BEHIND = 0.9
+_MOST_MET = 0.9
 _MOST_FAILED = 0.1
 _REFINEMENTS = 2
 
@@ -14,13 +15,14 @@ _REFINEMENTS = 2
 @dataclass(frozen=True, slots=True)
 class Step:
     """One load that was tried. load: users, or requests per second. throughput: tokens, or requests, per second.
-    slo_met: share of its requests within the limits; 1 where there are none."""
+    slo_met: share of its requests within the limits; 1 where there are none. behind: it did not keep up with a rate."""
 
     load: float
     throughput: float
     failed_share: float = 0.0
     slo_met: float = 1.0
     limited: bool = False
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ def next_rate(steps: Sequence[Step], first: float) -> float | Enough:
         return _spoilt(steps[-1]) or Enough("")
     kept = [step.load for step in steps if _keeps_up(step)]
     lost = [step.load for step in steps if not _keeps_up(step)]
+    if not lost and max(kept) * 2 > _MOST_RATE:
+        return Enough(f"it keeps up with {max(kept):g} requests a second, and no more are tried")
     if not lost:
         return max(kept) * 2
     if not kept:
@@ -63,7 +67,7 @@ def next_rate(steps: Sequence[Step], first: float) -> float | Enough:
 
 
 def _keeps_up(step: Step) -> bool:
-    return step.throughput >= _BEHIND * step.load and step.slo_met >= _BEHIND
+    return not step.behind and step.slo_met >= _MOST_MET
 
 
 def _spoilt(step: Step) -> Enough | None:

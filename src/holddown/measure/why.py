@@ -4,23 +4,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from holddown.base.evidence import Known, known_or
-from holddown.measure.run import ClientSide, Closed, EngineSide, Figure, Open, Phase
+from holddown.measure.figures import e2e_ms, sound
+from holddown.measure.run import ClientSide, Closed, EngineSide, Figure, Open, Phase, Trace
+from holddown.measure.stats import percentile
 
 _BUSY_SHARE = 0.85
 _FULL_KV_SHARE = 0.95
-_BEHIND = 0.9
+_LEAST_MS, _LATE_SHARE = 2.0, 0.2
+_BEHIND = 2.0
+_FEWEST = 6
 
 
 def judged(client: ClientSide, figures: Sequence[Figure]) -> ClientSide:
-    """The client with `limited` set where its own lateness or its CPU reaches into the figures: more than a tenth of
-    the median TTFT or of the pause between tokens, but never for less than a millisecond, which no reader misses."""
+    """The client with `limited` set where its own lateness or its CPU reaches into the figures: more than a fifth of
+    the median TTFT or of the pause between tokens, but never for less than two milliseconds, which no reader misses."""
     ttft, itl = value(figures, "ttft", 50), value(figures, "itl", 50)
     why = ""
     if client.cpu_share > _BUSY_SHARE:
         why = f"its busiest process used {client.cpu_share:.0%} of a core"
-    elif ttft is not None and client.send_lag_ms > max(1.0, ttft / 10):
+    elif ttft is not None and client.send_lag_ms > max(_LEAST_MS, ttft * _LATE_SHARE):
         why = f"1 % of the requests were sent {client.send_lag_ms:.1f} ms late or more"
-    elif itl is not None and client.loop_lag_ms > max(1.0, itl / 10):
+    elif itl is not None and client.loop_lag_ms > max(_LEAST_MS, itl * _LATE_SHARE):
         why = f"it came {client.loop_lag_ms:.1f} ms late to its sockets"
     return replace(client, limited=why)
 
@@ -47,6 +51,18 @@ def limit(phase: Phase) -> tuple[str, str]:
     return _queue(phase, engine) or _offered(phase)
 
 
+def behind(traces: Sequence[Trace]) -> tuple[float, float] | None:
+    """Where a server falls behind what is asked of it: median ms of the first third of the requests and of the last,
+    which took twice as long or more. Counting what it answered would not tell: what is under way when a phase ends
+    is more, the longer its answers are."""
+    good = sorted(sound(traces), key=lambda trace: trace.due_s)
+    if len(good) < _FEWEST:
+        return None
+    third = len(good) // 3
+    first, last = (percentile([e2e_ms(one) for one in part], 50) for part in (good[:third], good[-third:]))
+    return (first, last) if last >= _BEHIND * first else None
+
+
 def _queue(phase: Phase, engine: EngineSide) -> tuple[str, str] | None:
     waiting, kv = known_or(engine.waiting_mean, 0.0), known_or(engine.kv_share_peak, 0.0)
     if waiting < 0.5:
@@ -58,11 +74,10 @@ def _queue(phase: Phase, engine: EngineSide) -> tuple[str, str] | None:
 
 
 def _offered(phase: Phase) -> tuple[str, str]:
-    rate = value(phase.figures, "request_rate")
     match phase.arrival:
-        case Open() if rate is not None and rate < _BEHIND * phase.arrival.rate_per_s:
-            asked = phase.arrival.rate_per_s
-            return "server", f"it answered {rate:.2f} of the {asked:g} requests a second that were asked of it"
+        case Open() if slowed := behind(phase.traces):
+            first, last = (f"{each / 1000:.1f} s" for each in slowed)
+            return "server", f"it fell behind: the first third of the requests took {first}, the last third {last}"
         case Open():
             return "none", ""
         case Closed(1):

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from holddown.base.errors import UsageError
 from holddown.measure.arrivals import dues
 from holddown.measure.run import Open, Spacing
 
@@ -46,5 +47,5 @@ def test_a_seed_says_all() -> None:
 
 def test_too_many_are_refused() -> None:
     """A slip of the hand must not fill the memory."""
-    with pytest.raises(ValueError, match="more than"):
+    with pytest.raises(UsageError, match="more than"):
         dues(Open(Spacing.CONSTANT, 1e6), 1e3, 0)

@@ -32,7 +32,7 @@ def test_a_spoilt_step_ends_a_sweep() -> None:
 def rates(capacity: float, first: float) -> tuple[list[float], Enough]:
     steps: list[Step] = []
     while not isinstance(rate := next_rate(steps, first), Enough):
-        steps.append(Step(rate, min(rate, capacity)))
+        steps.append(Step(rate, min(rate, capacity), behind=rate > capacity))
         assert len(steps) < 40
     return [step.load for step in steps], rate
 
@@ -45,6 +45,12 @@ def test_a_rate_is_found_between_two() -> None:
     assert "it keeps up with" in enough.why
 
 
+def test_a_rate_without_a_knee_ends() -> None:
+    """A server that keeps up with all of them is not tried for ever."""
+    loads, enough = rates(capacity=1e9, first=1.0)
+    assert loads[-1] == 4096 and "no more are tried" in enough.why
+
+
 def test_a_first_rate_that_is_too_high_is_halved() -> None:
     """A guess from one request can be wrong."""
     loads, _ = rates(capacity=1.0, first=4.0)
@@ -53,7 +59,7 @@ def test_a_first_rate_that_is_too_high_is_halved() -> None:
 
 def test_a_server_that_keeps_up_with_nothing() -> None:
     """It ends all the same."""
-    steps = [Step(8.0, 0.0)]
+    steps = [Step(8.0, 0.0, behind=True)]
     while not isinstance(rate := next_rate(steps, 8.0), Enough):
-        steps.append(Step(rate, 0.0))
+        steps.append(Step(rate, 0.0, behind=True))
     assert len(steps) == 6

@@ -8,7 +8,7 @@ from fakes.load import IDLE_CLIENT, a_trace
 from fakes.runs import a_phase
 from holddown.base.evidence import Known, from_probe
 from holddown.measure.run import ClientSide, Closed, EngineSide, Figure, Open, Phase, Spacing
-from holddown.measure.why import judged, limit
+from holddown.measure.why import behind, judged, limit
 
 FIGURES = (Figure("ttft", 50.0, "ms", 50, 9), Figure("itl", 20.0, "ms", 50, 99))
 
@@ -61,7 +61,10 @@ def test_the_engines_own_counters_say_why(phase: Phase, word: str) -> None:
 
 
 def test_an_open_loop_that_falls_behind() -> None:
-    """It was asked for more than it answered."""
-    phase = replace(a_phase(), arrival=Open(Spacing.POISSON, 4.0), figures=(Figure("request_rate", 2.0, "1/s", 0, 9),))
-    assert limit(phase)[0] == "server" and "2.00 of the 4" in limit(phase)[1]
-    assert limit(replace(phase, arrival=Open(Spacing.POISSON, 2.0))) == ("none", "")
+    """Its requests take longer and longer; one whose requests take long from the first on keeps up."""
+    slow = tuple(a_trace(float(number), ttft_s=0.1 + number) for number in range(9))
+    phase = replace(a_phase(), arrival=Open(Spacing.POISSON, 1.0), traces=slow)
+    assert limit(phase)[0] == "server" and "fell behind" in limit(phase)[1]
+    steady = tuple(a_trace(float(number), ttft_s=9.0) for number in range(9))
+    assert limit(replace(phase, traces=steady)) == ("none", "")
+    assert behind(slow[:5]) is None
