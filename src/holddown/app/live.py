@@ -18,7 +18,7 @@ _SERVING = frozenset({State.READY, State.RELEASED, State.STUCK})
 class Tick:
     """at: seconds since the epoch. state: with what is unverified. for_s: since it changed. answers: /health, None
     where nobody was asked. output_tokens: that the engine has counted. recent_tok_s: of the last seconds; mean_tok_s:
-    since it serves, pauses included. None where the engine does not tell."""
+    since it serves, pauses included. None where the engine does not tell. starts: of its engine so far."""
 
     at: float
     name: str
@@ -32,6 +32,7 @@ class Tick:
     output_tokens: int | None = None
     recent_tok_s: float | None = None
     mean_tok_s: float | None = None
+    starts: int = 1
 
 
 @dataclass
@@ -48,7 +49,9 @@ class Live:
         self.deployment = self.store.get(self.deployment.birth.id) or self.deployment
         birth, status, now = self.deployment.birth, self.deployment.status, self.clock.now()
         for_s = max(0.0, now - status.since)
-        plain = Tick(now, birth.name, birth.id, self.deployment.label, status.state.over, for_s, status.why)
+        plain = Tick(
+            now, birth.name, birth.id, self.deployment.label, status.state.over, for_s, status.why, starts=status.starts
+        )
         if status.state not in _SERVING:
             self._counted.clear()
             return plain
@@ -78,6 +81,7 @@ class Live:
 
 def _mean(count: float, deployment: Deployment, now: float) -> float | None:
     served = next((each.at_s for each in deployment.status.phases if each.phase is Phase.SERVER), None)
-    if served is None or now <= deployment.birth.created_at + served:
+    again = deployment.status.starts > 1  # it counts from a start whose time is not in the status
+    if served is None or again or now <= deployment.birth.created_at + served:
         return None
     return count / (now - deployment.birth.created_at - served)

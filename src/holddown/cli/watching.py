@@ -52,6 +52,8 @@ def tick_lines(tick: Tick, speeds: tuple[float, ...]) -> list[str]:
     """speeds: the last ones, oldest first; none for a view without a curve."""
     why = f": {tick.why}" if tick.why else ""
     lines = [f"{tick.name} is {tick.state} for {duration_text(tick.for_s)}{why}"]
+    if tick.starts > 1:
+        lines.append(f"  restart   start {tick.starts}; holddown status {tick.name} tells what the others ended of")
     if tick.answers is None:
         return lines
     lines += load_lines(tick.load)

@@ -17,10 +17,11 @@ def starts_of(deployment: Deployment, get: Callable[[str], Deployment | None]) -
 
 def restart_lines(status: Status, most: int) -> list[str]:
     """After what it was started again: the last ones, oldest first."""
-    return [line for each in status.failures[-most:] for line in wrapped("  failed    ", _failed_text(each), hang=12)]
+    return [line for each in status.failures[-most:] for line in wrapped("  failed    ", failed_text(each), hang=12)]
 
 
-def _failed_text(failed: FailedStart) -> str:
+def failed_text(failed: FailedStart) -> str:
+    """When, how and of what, in one line."""
     when = datetime.fromtimestamp(failed.at).strftime("%Y-%m-%d %H:%M:%S")
     cause = f": {failed.cause.what}" if failed.cause is not None else ""
     return f"{when} {failed.why}{cause}"

@@ -91,3 +91,12 @@ def test_each_look_reads_the_record_anew() -> None:
     assert (seen.state, seen.is_over, seen.for_s) == ("stopped", True, 2.0)
     store.births.clear()
     assert view.tick().state == "stopped"
+
+
+def test_an_engine_that_was_started_again_has_no_mean_since_the_first_start() -> None:
+    """Its counter is its own; which start it is is told."""
+    view, store, _, _ = a_view(**{TOKENS: 100.0})
+    status = view.deployment.status
+    store.statuses[view.deployment.birth.id] = replace(status, starts=2)
+    tick = view.tick()
+    assert (tick.starts, tick.mean_tok_s, tick.output_tokens) == (2, None, 100)

@@ -13,9 +13,10 @@ from holddown.explain.report.markup import Html, html, joined, table, tag
 from holddown.explain.report.page import page
 from holddown.explain.report.plot import Curves, Plot, Spreads, Stacks
 from holddown.explain.report.told import Told
+from holddown.launch.events import Exit
 from holddown.launch.lifecycle import State
 from holddown.measure.run import Closed, Open, Spacing
-from holddown.remember.record import Deployment, Status
+from holddown.remember.record import Deployment, FailedStart, Status
 from holddown.verify.verdict import Outcome, Verdict
 
 HOSTILE = "<script>alert('&\"')</script>"
@@ -133,6 +134,15 @@ def test_the_starts_that_led_to_it_are_told() -> None:
     found, _ = seen(told(starts=(a_failed_start(),)))
     assert "failed (0123abcc): CUDA ran out of memory while it captured graphs; then" in found.text
     assert "gpu-memory-utilization=0.88" in found.text
+
+
+def test_restarts_are_told() -> None:
+    """When its engine ended, and how."""
+    again = a_deployment()
+    failed = FailedStart(10_000.0, "the engine was killed by signal 9 while released", None, Exit(-9), 1)
+    found, _ = seen(told(replace(again, status=replace(again.status, starts=2, failures=(failed,)))))
+    assert "After what it was started again" in found.text
+    assert "the engine was killed by signal 9 while released" in found.text
 
 
 def test_what_does_not_apply_is_named_and_does_not_count() -> None:

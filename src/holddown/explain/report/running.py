@@ -9,6 +9,7 @@ from holddown.base.units import count_text, duration_text, size_text
 from holddown.explain.plan_text import command_text
 from holddown.explain.report.markup import Html, joined, pairs, section, tag
 from holddown.explain.report.told import Told, date_text
+from holddown.explain.starts import failed_text
 from holddown.facts.model import ModelFacts
 from holddown.launch.phases import Phase
 from holddown.plan.plan import Plan, Setting
@@ -96,11 +97,12 @@ def _item(flag: str, because: str, *more: str) -> Html:
 
 
 def _starts(told: Told) -> Html:
-    """Where earlier starts failed, and what the next did otherwise."""
-    if len(told.starts) < 2:
-        return Html()
-    rows = [_start(each, last=each is told.starts[-1]) for each in told.starts]
-    return joined([tag("h3", "The starts that led here"), tag("ol", *rows)])
+    """Where earlier starts failed, and what the next did otherwise; and after what it was started again as it was."""
+    rows = [_start(each, last=each is told.starts[-1]) for each in told.starts] if len(told.starts) > 1 else []
+    failures = [tag("li", failed_text(each)) for each in told.deployment.status.failures]
+    led = [tag("h3", "The starts that led here"), tag("ol", *rows)] if rows else []
+    again = [tag("h3", "After what it was started again"), tag("ol", *failures)] if failures else []
+    return joined([*led, *again])
 
 
 def _start(each: Deployment, *, last: bool) -> Html:
