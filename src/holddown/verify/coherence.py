@@ -180,7 +180,7 @@ def _nothing_heard(answers: Sequence[Reply]) -> Verdict:
         code="coherence.refused",
         what="the endpoint answers none of the questions",
         seen=refusal_text(refusal) if refusal else "nothing was asked",
-        do="read the cause in the engine's log: holddown logs NAME",
+        do="holddown diagnose NAME    looks for the cause in the engine's log",
     )
 
 

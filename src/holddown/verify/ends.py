@@ -54,7 +54,7 @@ def ending(exit_code: int | None, *, stopped: bool) -> Ending | None:
     if stopped or signal == _SIGTERM:
         return Ending(
             "told-to-stop",
-            "the engine was told from outside to stop (SIGTERM or SIGINT); its log names no error before that",
+            "the engine was told from outside to stop (SIGTERM or SIGINT); nothing in its log would have ended it",
             "holddown up starts it again",
             Sure.LIKELY,
         )

@@ -29,7 +29,7 @@ def first_token(reply: Reply) -> Verdict:
             code="first-token.refused",
             what="the engine says that it is healthy, but cannot produce one token",
             seen=refusal_text(reply),
-            do="read the cause in the engine's log: holddown logs NAME",
+            do="holddown diagnose NAME    looks for the cause in the engine's log",
         )
     return passed(FirstToken.name, top_text(reply.logprobs) or f"answered {shown(reply.text)}")
 
@@ -176,7 +176,7 @@ def _refused(check: str, refusal: Refusal) -> Verdict:
         code=f"{check}.refused",
         what="the endpoint does not answer an ordinary request",
         seen=refusal_text(refusal),
-        do="read the cause in the engine's log: holddown logs NAME",
+        do="holddown diagnose NAME    looks for the cause in the engine's log",
     )
 
 
