@@ -48,6 +48,7 @@ def told(waiting: float, kv: float, preemptions: float = 0.0) -> Phase:
     [
         (told(0.0, 0.2), "users"),
         (told(3.0, 0.4), "queue"),
+        (told(0.7, 0.4), "users"),
         (told(3.0, 0.99), "KV cache"),
         (told(0.0, 0.9, preemptions=4), "KV cache"),
         (replace(a_phase(1), arrival=Closed(1)), "one user"),
