@@ -118,6 +118,7 @@ class LyingServer:
         return f"http{'s' if self._context else ''}://localhost:{self.port}"
 
     def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
 
     def _accept(self) -> None:

@@ -28,6 +28,8 @@ _PATIENCE_S = 90.0
 said."""
 _SPARE_TOKENS = 160
 """Of the context, for the question, the answer and what the chat template adds."""
+_UNCOUNTED_SHARE = 0.9
+"""Of the lines that should fit, where no tokenizer can be asked."""
 _LINES = (
     "The harbour master noted the tide and closed his book.",
     "A cart of apples came up from the valley before noon.",
@@ -193,7 +195,10 @@ def _lines_for(claims: Claims, context: int) -> Generator[Question, Any, tuple[i
         rate = reply.usage.value.prompt_tokens / max(_ttft(reply), 1e-3)
         # three are read at once, and attention over a long context costs more per token than over a short one
         room = min(room, int(rate * _PATIENCE_S / 3))
-    return int(room / per_line), room
+    lines = int(room / per_line)
+    # later lines have longer numbers than those that were counted: 8,129 tokens instead of 8,032 once
+    tokens = yield from count(Ask(claims.model, 1, prompt=haystack(lines)))
+    return int(lines * min(1.0, room / tokens) if tokens else lines * _UNCOUNTED_SHARE), room
 
 
 def _ttft(answer: Answer) -> float:

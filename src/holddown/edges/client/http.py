@@ -152,7 +152,8 @@ class HttpClient:
 
     def post(self, path: str, content: bytes) -> Refusal:
         """Sends that as it is. The status is whatever came; the message the beginning of what was said."""
-        headers = {**self._headers(), "Content-Type": "application/json"}
+        # servers close a connection that brought nonsense; the next request on it would look like one that they lost
+        headers = {**self._headers(), "Content-Type": "application/json", "Connection": "close"}
         try:
             with self._obstacles():
                 url = self._base_url + path
