@@ -1,15 +1,10 @@
 """A deployment coming up, as it is seen: a live last line on a terminal, plain lines elsewhere."""
 
-import sys
 from dataclasses import replace
-from types import TracebackType
-
-from rich.console import Console
-from rich.progress import Progress as RichProgress
-from rich.progress import SpinnerColumn, TextColumn
 
 from holddown.base.evidence import Fact, Known
 from holddown.base.units import duration_text, size_text
+from holddown.cli.spinner import Spinner
 from holddown.explain.happening import clock_text, growing_text, happening_text, phase_text
 from holddown.launch.lifecycle import State
 from holddown.launch.phases import Phase
@@ -20,49 +15,33 @@ _PLAIN_EVERY_S = 15.0
 _COUNTED_EVERY_S = 5.0
 
 
-class Display:
-    """Shows entries as they come; on stderr, since the answer is stdout's."""
+class Display(Spinner):
+    """Shows entries as they come."""
 
     def __init__(self, deployment: Deployment, estimate: Fact[float]) -> None:
+        self._doing = "starting"
+        super().__init__(self._doing)
         self._born = deployment.birth.created_at
         self._estimate = estimate
-        self._console = Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
-        self._live: RichProgress | None = None
-        self._doing = "starting"
         self._last = ""
         self._phase: Phase | None = None
         self._serves = False
         self._said_at = self._born
         size = deployment.birth.plan
-        self._console.print(f"bringing up {deployment.birth.name} ({deployment.birth.id}) on {size.engine}")
+        self.say(f"bringing up {deployment.birth.name} ({deployment.birth.id}) on {size.engine}")
         if isinstance(estimate, Known):
-            self._console.print(f"expected to serve after {duration_text(estimate.value)} ({estimate.source.where})")
+            self.say(f"expected to serve after {duration_text(estimate.value)} ({estimate.source.where})")
         else:
             load = size_text(deployment.birth.plan.load_bytes)
-            self._console.print(f"no estimate: {estimate.why}; {load} of weights are to be loaded")
-
-    def __enter__(self) -> "Display":
-        if self._console.is_terminal:
-            columns = (SpinnerColumn(), TextColumn("{task.description}"))
-            self._live = RichProgress(*columns, console=self._console, transient=True)
-            self._live.start()
-            self._task = self._live.add_task("starting", total=None)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.stop()
+            self.say(f"no estimate: {estimate.why}; {load} of weights are to be loaded")
 
     def show(self, entry: Entry | None, now: float) -> None:
         """An entry, or None for the passing of time."""
         if entry is not None:
             self._take(entry)
         elapsed = now - self._born
-        if self._live:
-            self._live.update(self._task, description=f"{clock_text(elapsed)} {self._doing}{self._left(elapsed)}")
-        elif entry is None and now - self._said_at > _PLAIN_EVERY_S:
+        turning = self.turn(f"{clock_text(elapsed)} {self._doing}{self._left(elapsed)}")
+        if not turning and entry is None and now - self._said_at > _PLAIN_EVERY_S:
             self._print(now, f"{self._doing}{self._left(elapsed)}")
 
     def _take(self, entry: Entry) -> None:
@@ -94,7 +73,7 @@ class Display:
 
     def _print(self, at: float, text: str) -> None:
         self._said_at = at
-        self._console.print(f"{clock_text(at - self._born)} {text}")
+        self.say(f"{clock_text(at - self._born)} {text}")
 
     def _left(self, elapsed: float) -> str:
         if self._serves or not isinstance(self._estimate, Known) or self._estimate.value < elapsed:
