@@ -9,7 +9,7 @@ import msgspec
 from holddown.facts.answers import Refusal
 from holddown.verify.claims import Claims
 from holddown.verify.script import Script, ask
-from holddown.verify.verdicts import SERVER, failed, inconclusive, not_applicable, passed, refusal_text, shown
+from holddown.verify.verdicts import PARSER, SERVER, failed, inconclusive, not_applicable, passed, refusal_text, shown
 
 _QUESTION = "Describe a horse as JSON."
 _TOKENS = 96
@@ -63,5 +63,6 @@ def json_schema(claims: Claims) -> Script:
         seen=f"{wrong}: {seen}",
         do="programs that read it break; look for the engine's structured-output backend in its log",
         asked=asked,
-        cause=SERVER,
+        # the grammar holds only once the parser has seen the reasoning end
+        cause=PARSER if claims.reasoning else SERVER,
     )
