@@ -94,7 +94,7 @@ def test_the_plan_has_a_because_for_each_flag(place: Place, released: Deployment
     shown = place.run("explain", "gguf").stdout
     assert "--ctx-size" in shown and "--kv-unified" in shown and "because" in shown
     context = json.loads(place.run("status", "gguf", "--json").stdout)["birth"]["plan"]["context"]
-    assert f"n_ctx_slot = {context}" in place.run("logs", "gguf").stdout
+    assert f"n_ctx_slot = {context}" in Path(released.birth.log_path).read_text(encoding="utf-8")
 
 
 def test_the_servers_own_tokenizer_agrees_with_its_usage(released: Deployment) -> None:
