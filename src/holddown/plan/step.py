@@ -112,11 +112,13 @@ def _experts(work: ModelWork, moe: Moe, rig: Rig, split: Parallelism, new: float
     per_expert = moe.num_experts_per_tok / moe.num_experts
     touched = 1 - (1 - per_expert) ** (tokens**constants.routing_evenness)
     busiest = _busiest(moe, split, tokens, constants.ep_spread)
+    # whichever rank is the busiest reads an expert whole, be it that tokens choose the same ones
+    one_each = split.expert_parallel_size / moe.num_experts
     rows = max(tokens * per_expert, constants.tile_rows * touched)
     seconds = 0.0
     for weights in work.experts:
         rates = rig.formats[weights.format]
-        read = weights.size_bytes * min(1.0, touched * busiest) / ranks
+        read = weights.size_bytes * min(1.0, max(touched * busiest, one_each)) / ranks
         flops = 2 * weights.parameters * rows * busiest / ranks
         seconds += max(read / rates.expert_bytes_s, flops / rates.expert_flops)
     return seconds
