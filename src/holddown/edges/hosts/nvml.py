@@ -1,8 +1,8 @@
 """GPUs through NVML, the library that `nvidia-smi` asks too. Its absence is an answer, never an exception."""
 
 import importlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,43 +26,22 @@ class Gpus:
 
 def read_gpus(process_of: ProcessOf, library: Any = None) -> Gpus:
     """library: the `pynvml` module or what stands for it in tests."""
-    if library is None:
+    with _session(library) as nvml:
+        if isinstance(nvml, Unknown):
+            return _none(nvml.why)
         try:
-            library = importlib.import_module("pynvml")
-        except ImportError as error:
-            return _none(f"the NVML binding cannot be imported: {error}")
-    try:
-        library.nvmlInit()
-    except library.NVMLError as error:
-        return _none(_why_not(library, error))
-    try:
-        return _Reader(library, process_of).read()
-    except library.NVMLError as error:
-        return _none(f"NVML: {error}")
-    finally:
-        with suppress(library.NVMLError):
-            library.nvmlShutdown()
+            return _Reader(nvml, process_of).read()
+        except nvml.NVMLError as error:
+            return _none(f"NVML: {error}")
 
 
 def read_loads(indices: Sequence[int], library: Any = None) -> tuple[int | None, ...]:
     """Of each GPU the percentage of its last sample, of up to a second, in which a kernel ran. library: as of
     `read_gpus`. Source: nvml.h, nvmlUtilization_t."""
-    nothing = (None,) * len(indices)
     if not indices:
-        return nothing
-    try:
-        library = library or importlib.import_module("pynvml")
-    except ImportError:
-        return nothing
-    try:
-        library.nvmlInit()
-    except library.NVMLError:
-        return nothing
-    try:
-        return tuple(_load(library, index) for index in indices)
-    finally:
-        with suppress(library.NVMLError):
-            library.nvmlShutdown()
+        return ()
+    with _session(library) as nvml:
+        return tuple(None if isinstance(nvml, Unknown) else _load(nvml, index) for index in indices)
 
 
 def _load(library: Any, index: int) -> int | None:
@@ -77,20 +56,31 @@ def energy_joules(gpus: Sequence[int], library: Any = None) -> Fact[float]:
 
     Source: nvml.h nvmlDeviceGetTotalEnergyConsumption, in mJ.
     """
-    if library is None:
+    with _session(library) as nvml:
+        if isinstance(nvml, Unknown):
+            return nvml
         try:
-            library = importlib.import_module("pynvml")
-        except ImportError as error:
-            return Unknown(f"the NVML binding cannot be imported: {error}")
+            used_mj = [nvml.nvmlDeviceGetTotalEnergyConsumption(nvml.nvmlDeviceGetHandleByIndex(gpu)) for gpu in gpus]
+        except nvml.NVMLError as error:
+            return Unknown(f"nvmlDeviceGetTotalEnergyConsumption: {error}")
+        return from_probe(sum(used_mj) / 1000, "nvmlDeviceGetTotalEnergyConsumption")
+
+
+@contextmanager
+def _session(library: Any) -> Iterator[Any]:
+    """The library, initialised; or `Unknown` with why it cannot be asked."""
+    try:
+        library = library or importlib.import_module("pynvml")
+    except ImportError as error:
+        yield Unknown(f"the NVML binding cannot be imported: {error}")
+        return
     try:
         library.nvmlInit()
     except library.NVMLError as error:
-        return Unknown(_why_not(library, error))
+        yield Unknown(_why_not(library, error))
+        return
     try:
-        used_mj = [library.nvmlDeviceGetTotalEnergyConsumption(library.nvmlDeviceGetHandleByIndex(gpu)) for gpu in gpus]
-        return from_probe(sum(used_mj) / 1000, "nvmlDeviceGetTotalEnergyConsumption")
-    except library.NVMLError as error:
-        return Unknown(f"nvmlDeviceGetTotalEnergyConsumption: {error}")
+        yield library
     finally:
         with suppress(library.NVMLError):
             library.nvmlShutdown()
