@@ -91,6 +91,15 @@ def test_the_rank_with_most_tokens_is_waited_for() -> None:
     assert decode_step(model, round_rig(), split, BF16, 1, 1).routed_experts == pytest.approx(2e-3)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_that_rank_reads_an_expert_whole_however_few_choose(batch: int) -> None:
+    """Of four experts on four ranks somebody reads one, be it that the tokens choose the same."""
+    model = work((), (Weights("bf16", 8e9, 1.0),), moe=MOE)
+    split = Parallelism(tensor_parallel_size=4, expert_parallel_size=4)
+
+    assert decode_step(model, round_rig(), split, BF16, batch, 1).routed_experts == pytest.approx(2e-3)
+
+
 def test_every_sequence_reads_its_cache() -> None:
     """4 sequences of 1000 tokens of 4 kB; in 8 bit half of it."""
     model = work((), attention=(heads(),))
