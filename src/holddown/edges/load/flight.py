@@ -26,14 +26,13 @@ class Sample:
 
 
 class Flight:
-    """One request under way. tried: on how many connections. awaited: its first token has not come."""
+    """One request under way. tried: on how many connections."""
 
-    __slots__ = ("awaited", "connection", "due", "number", "response", "sent", "shot", "tried", "user")
+    __slots__ = ("connection", "due", "number", "response", "sent", "shot", "tried", "user")
 
     def __init__(self, user: int, number: int, shot: Shot, due: float) -> None:
         self.user, self.number, self.shot, self.due = user, number, shot, due
         self.sent = 0.0
         self.tried = 0
-        self.awaited = True
         self.response = Response()
         self.connection: Connection | None = None

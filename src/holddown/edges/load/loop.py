@@ -51,6 +51,7 @@ class Loop:
         self.ttfts: list[float] = []
         self.gave_up = ""
         self.beat_at = 0.0
+        self.alarm = 0.0  # when there is something to do that is not reading
         self.reads = 0
         self.many = False
 
@@ -204,6 +205,8 @@ class Loop:
             self.gave_up = f"the first {_HOPELESS} requests failed, and no other was sent"
             self.schedule.stop(at)
         self.schedule.follow(flight, at, failed=bool(fault))
+        if self.schedule.follows:
+            self.alarm = at
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -214,13 +217,13 @@ class Loop:
         while (left := start_at - clock()) > 0:
             self._read(self.epoll.poll(left), start_at)
         cpu, began = time.process_time(), clock()
-        alarm = self._chores(began)
+        self._chores(began)
         while self.hot or self.waiting or not self.schedule.over:
-            events = self._wait(alarm)
+            events = self._wait()
             woke = clock()
-            now = self._read(events, woke)
-            if self.schedule.follows or now >= alarm:
-                alarm = self._chores(now)
+            if woke >= self.alarm:
+                self._chores(woke)
+            self._read(events, woke)
             if self.schedule.stopped and (self.stop_fd < 0 or not self.hot):
                 break
             if events:
@@ -229,13 +232,13 @@ class Loop:
         wall = clock() - began
         return self._harvest(time.process_time() - cpu, wall)
 
-    def _chores(self, now: float) -> float:
-        """What is due. Gives when there is something to do again."""
+    def _chores(self, now: float) -> None:
+        """What is due."""
         if now - self.beat_at >= _BEAT_S:
             self._beat(now)
         for flight in self.schedule.due(now):
             self._start(flight)
-        return min(self.schedule.soonest(now), self.beat_at + _BEAT_S)
+        self.alarm = min(self.schedule.soonest(now), self.beat_at + _BEAT_S)
 
     def prepare(self) -> None:
         """Connections are open before they are needed."""
@@ -246,9 +249,9 @@ class Loop:
             for fd, _mask in self.epoll.poll(0.1):
                 self._cold_event(fd)
 
-    def _wait(self, alarm: float) -> list[tuple[int, int]]:
+    def _wait(self) -> list[tuple[int, int]]:
         """What can be read, as soon as there is something, or the alarm's time has come."""
-        left = alarm - clock()
+        left = self.alarm - clock()
         if self.many:
             if left > 0:
                 select.select((self.epoll.fileno(),), (), (), min(left, _GATHER_S))
@@ -260,19 +263,14 @@ class Loop:
             select.select((self.epoll.fileno(),), (), (), left)
         return self.epoll.poll(0)
 
-    def _read(self, events: list[tuple[int, int]], now: float) -> float:
-        """Gives the time of the last read."""
+    def _read(self, events: list[tuple[int, int]], now: float) -> None:
+        """What is due in the meantime is not kept waiting."""
         hot = self.hot
         for fd, mask in events:
             try:
                 recv, take, flight = hot[fd]
             except KeyError:
-                if fd == self.streams.fileno():
-                    now = self._read(self.streams.poll(0), now)
-                elif fd == self.stop_fd:
-                    self._stop()
-                else:
-                    self._cold_event(fd)
+                self._other_event(fd, now)
                 continue
             if mask & WRITE and not self._push(fd, flight):
                 continue
@@ -286,17 +284,25 @@ class Loop:
             if not data:
                 self._hung_up(fd, flight)
             elif take(data, now):
-                self._finished(fd, flight)
-            elif flight.awaited and flight.response.deltas:
-                self._begun(flight)
-        return now
+                self._turned(fd, flight)
+            if now >= self.alarm:
+                self._chores(now)
 
-    def _begun(self, flight: Flight) -> None:
-        """Its first token has come."""
-        flight.awaited = False
+    def _other_event(self, fd: int, now: float) -> None:
+        if fd == self.streams.fileno():
+            self._read(self.streams.poll(0), now)
+        elif fd == self.stop_fd:
+            self._stop()
+        else:
+            self._cold_event(fd)
+
+    def _turned(self, fd: int, flight: Flight) -> None:
+        """Its answer is over, or its first token has come."""
         connection = flight.connection
         assert connection is not None
-        if connection.wanted == READ:
+        if flight.response.over:
+            self._finished(fd, flight)
+        elif connection.wanted == READ:
             self._at_home(connection, self.streams)
 
     def _push(self, fd: int, flight: Flight) -> bool:

@@ -97,7 +97,7 @@ class Response:
         return max(self._taken_at, self.deltas[-1]) if self.deltas else self._taken_at
 
     def take(self, read: bytes, at: float) -> bool:
-        """What was read at that time. True when the response is over.
+        """What was read at that time. True when the response is over, or its first token has come.
 
         The hot path: a read that is one chunk with one event like one that was parsed before, but for its text, is not
         parsed. A text ends at its first quote; where a backslash stands before that, it is looked at closely.
@@ -116,26 +116,31 @@ class Response:
         return self._parse(read, at)
 
     def _parse(self, read: bytes, at: float) -> bool:
+        begun = bool(self.deltas)
+        self._take_in(read, at)
+        return self.over or bool(self.deltas) > begun
+
+    def _take_in(self, read: bytes, at: float) -> None:
         self._taken_at = at
         if self._body == "head":
             read = self._take_head(self._carry + read)
         if not read or self._body == "head":
-            return self.over
+            return
         if self._body == "chunked":
             if self._expect_alike(read):
-                return self.take(read, at)
+                self.take(read, at)
+                return
             deltas = len(self.deltas)
             self._take_chunks(self._carry + read if self._carry else read, at)
             if self._carry or self._event:
                 self._alike.clear()
             elif len(self.deltas) == deltas + 1 and self._learned < _MOST_LEARNED:
                 self._learn(read)
-            return self.over
+            return
         if self._body == "length":
             self._left -= len(read)
             self.over = self._left <= 0
         self._take(read, at)
-        return self.over
 
     def end(self) -> None:
         """The connection is closed."""
