@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from holddown.base.evidence import Fact, from_probe
 from holddown.measure.drive import Drive, Driven, Pulse
+from holddown.measure.pauses import Pauses
 from holddown.measure.run import ClientSide, Trace
 
 IDLE_CLIENT = ClientSide(1, 0.05, 0.1, 0.1)
@@ -22,7 +23,7 @@ def steadily(drive: Drive) -> Driven:
     users = drive.users or 1
     count = drive.requests // users if drive.requests else 10
     traces = tuple(a_trace(number * 0.3) for _ in range(users) for number in range(count))
-    return Driven(traces, count * 0.3, (20.0,) * 100, 100 * users, IDLE_CLIENT)
+    return Driven(traces, count * 0.3, Pauses(100 * users, ((20.0,) * 10,) * 10), IDLE_CLIENT)
 
 
 @dataclass

@@ -135,7 +135,7 @@ def _figures(traces: Sequence[Trace], pauses: Sequence[float], seconds: float) -
     whole = [1000 * (each.ended_s - each.due_s) for each in traces]
     series = {"ttft": firsts, "tpot": tokens, "e2e": whole, "itl": pauses}
     found = [
-        Figure(metric, percentile(values, rank), "ms", rank, len(values))
+        Figure(metric, at := percentile(values, rank), "ms", rank, len(values), 0.98 * at, 1.02 * at)
         for metric, values in series.items()
         for rank in (50, 95)
     ]

@@ -14,6 +14,7 @@ from holddown.measure.arrivals import dues
 from holddown.measure.drive import STOPPED, Drive, Driven, Language, Pulse, Shot, shot_of
 from holddown.measure.figures import figures, meets, sound, tpot_ms, ttft_ms
 from holddown.measure.metrics import Measurement
+from holddown.measure.pauses import ordered
 from holddown.measure.run import Arrival, Closed, Open, Phase, Spacing, Trace
 from holddown.measure.shapes import Shape
 from holddown.measure.stats import quantiles
@@ -269,7 +270,7 @@ def _phase(arm: _Arm, arrival: Arrival, wish: Wish, doors: Doors) -> tuple[Phase
 
     driven = arm.load.drive(drive, pulse)
     joules = _used(before, doors.host.energy_joules(gpus) if gpus else _NO_GPUS)
-    found = figures(driven.traces, driven.held_s, driven.pauses_ms, driven.pauses, wish.slo, joules)
+    found = figures(driven.traces, driven.held_s, driven.pauses, wish.slo, joules)
     capacity = arm.load.capacity()
     client = replace(driven.client, capacity_per_s=capacity.value if isinstance(capacity, Known) else 0.0)
     phase = Phase(
@@ -277,8 +278,8 @@ def _phase(arm: _Arm, arrival: Arrival, wish: Wish, doors: Doors) -> tuple[Phase
         began_at=began_at,
         seconds=driven.held_s,
         traces=driven.traces,
-        itl_quantiles_ms=quantiles(driven.pauses_ms),
-        itl_count=driven.pauses,
+        itl_quantiles_ms=quantiles(ordered(driven.pauses)),
+        itl_count=driven.pauses.count,
         figures=found,
         engine=watch.end(),
         client=judged(client, found),

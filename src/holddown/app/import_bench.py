@@ -17,6 +17,7 @@ from holddown.base.evidence import Unknown
 from holddown.facts.served import Subject
 from holddown.facts.workload import NO_SLO
 from holddown.measure.figures import figures
+from holddown.measure.pauses import Pauses
 from holddown.measure.run import Arrival, ClientSide, Closed, EngineSide, Figure, Open, Phase, Spacing, Trace
 from holddown.measure.stats import quantiles
 from holddown.remember.run import BenchRun
@@ -153,7 +154,7 @@ def _guidellm_phase(data: Json) -> Phase:
     rows += [(row, str(row["info"].get("error") or "failed")) for row in data["requests"]["errored"]]
     traces = tuple(_guidellm_trace(row, began, fault) for row, fault in rows)
     ranks = data["metrics"]["inter_token_latency_ms"]["successful"]["percentiles"]
-    own = figures(traces, float(data["duration"]), (), 0, NO_SLO, _UNTOLD)
+    own = figures(traces, float(data["duration"]), Pauses(0, ()), NO_SLO, _UNTOLD)
     count = int(data["metrics"]["inter_token_latency_ms"]["successful"]["count"])
     itls = tuple(Figure("itl", float(ranks[f"p{rank}"]), "ms", rank, count) for rank in (50, 90, 95, 99))
     return Phase(

@@ -95,6 +95,9 @@ def _footnotes(found: Sequence[Difference]) -> Iterator[str]:
             "what differs from run to run, which is assumed: bench --repeat 3 would tell it"
         )
         yield from wrapped("intervals  ", text)
+    if Method.SLICES in methods:
+        text = f"95 %, from ten slices of the time that each load took, and the same {RERUN:.0%}"
+        yield from wrapped("pauses  ", text)
     if Method.WELCH in methods:
         yield from wrapped("intervals  ", "95 %, Welch's t-test on the logarithms of the figures of the repeated loads")
     sure = sum(one.method is not Method.NONE for one in found)

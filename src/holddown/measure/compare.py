@@ -36,11 +36,13 @@ _FOUR_OF_FIVE = NormalDist().inv_cdf(0.8)
 
 
 class Method(StrEnum):
-    """What an interval rests on: repeated loads (Welch's t-test on the logarithms), the requests of one load of each
-    (bootstrap, widened by RERUN), or nothing, where there are too few."""
+    """What an interval rests on: repeated loads (Welch's t-test on the logarithms); one load of each, widened by RERUN:
+    its requests (bootstrap), or how it went from one slice of its time to the next; or nothing, where there is too
+    little."""
 
     WELCH = "welch"
     BOOTSTRAP = "bootstrap"
+    SLICES = "slices"
     NONE = "none"
 
 
@@ -120,6 +122,8 @@ _METRICS = (
     ("ttft", 95, "ms"),
     ("tpot", 50, "ms"),
     ("tpot", 95, "ms"),
+    ("itl", 50, "ms"),
+    ("itl", 95, "ms"),
     ("e2e", 50, "ms"),
 )
 
@@ -130,22 +134,26 @@ class _Quantity:
     percentile: int
     unit: str
 
-    def of(self, sample: Sample) -> float | None:
+    def of(self, sample: Sample) -> Figure | None:
         """As its run gives it."""
         wanted = (self.metric, self.percentile)
-        return next((each.value for each in sample.figures if (each.metric, each.percentile) == wanted), None)
+        return next((each for each in sample.figures if (each.metric, each.percentile) == wanted), None)
 
 
 def _difference(what: _Quantity, a: Sequence[Sample], b: Sequence[Sample]) -> Difference | None:
-    lefts, rights = ([value for one in side if (value := what.of(one)) is not None] for side in (a, b))
+    figures = [[figure for one in side if (figure := what.of(one)) is not None] for side in (a, b)]
+    lefts, rights = ([figure.value for figure in side] for side in figures)
     if not lefts or not rights or min(*lefts, *rights) <= 0:
         return None
     left, right = exp(mean(map(log, lefts))), exp(mean(map(log, rights)))
     plain = Difference(what.metric, what.percentile, what.unit, left, right, right / left - 1, Method.NONE)
     if min(len(lefts), len(rights)) >= _FEWEST_REPEATS:
         return _with(plain, Method.WELCH, *_welch([log(each) for each in lefts], [log(each) for each in rights]))
-    error = _bootstrap(what, a, b, log(right / left))
-    return _with(plain, Method.BOOTSTRAP, *error) if error is not None else plain
+    if what.metric in _READ:
+        method, error = Method.BOOTSTRAP, _bootstrap(what, a, b, log(right / left))
+    else:
+        method, error = Method.SLICES, _of_slices(figures, log(right / left))
+    return _with(plain, method, *error) if error is not None else plain
 
 
 def _with(plain: Difference, method: Method, low: float, high: float, would_show: float) -> Difference:
@@ -184,6 +192,18 @@ def _bootstrap(
     changes = right - left + center + reruns
     low, high = np.percentile(changes, [2.5, 97.5])
     return float(low), float(high), (NORMAL_95 + _FOUR_OF_FIVE) * float(np.std(changes))
+
+
+def _of_slices(sides: Sequence[Sequence[Figure]], center: float) -> tuple[float, float, float] | None:
+    """Of pauses, which no request keeps: from the figures' own intervals. center: the logarithm of b / a."""
+    error = 2 * RERUN**2
+    for side in sides:
+        for figure in side:
+            if not figure.low or not figure.high:
+                return None
+            error += (log(figure.high / figure.low) / 2 / NORMAL_95 / len(side)) ** 2
+    half = NORMAL_95 * sqrt(error)
+    return center - half, center + half, half + _FOUR_OF_FIVE * sqrt(error)
 
 
 def _draws(what: _Quantity, side: Sequence[Sample], seed: int) -> "Values | None":

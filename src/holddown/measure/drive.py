@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import shake_128
 
+from holddown.measure.pauses import Pauses
 from holddown.measure.run import ClientSide, Trace
 from holddown.measure.shapes import Shape
 
@@ -102,12 +103,11 @@ STOPPED = "stopped by Ctrl-C"
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What came of a `Drive`. held_s: for how long the load was held; what follows is its fading. pauses_ms: between
-    tokens, a sample of `pauses` of them. cut: why it ended before its end, empty where it did not."""
+    """What came of a `Drive`. held_s: for how long the load was held; what follows is its fading. cut: why it
+    ended before its end, empty where it did not."""
 
     traces: tuple[Trace, ...]
     held_s: float
-    pauses_ms: tuple[float, ...]
-    pauses: int
+    pauses: Pauses
     client: ClientSide
     cut: str = ""

@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 
 from holddown.base.evidence import Fact, Known
 from holddown.facts.workload import NO_SLO, Slo
+from holddown.measure.pauses import Pauses, itl_figures
 from holddown.measure.run import Figure, Phase, Trace
 from holddown.measure.stats import carried_percentiles, mean_interval, percentile, percentile_interval
 
@@ -62,9 +63,9 @@ def meets(trace: Trace, slo: Slo) -> bool:
 
 
 def figures(
-    traces: Sequence[Trace], held_s: float, pauses_ms: Sequence[float], pauses: int, slo: Slo, joules: Fact[float]
+    traces: Sequence[Trace], held_s: float, pauses: Pauses, slo: Slo, joules: Fact[float]
 ) -> tuple[Figure, ...]:
-    """pauses_ms: a sample of `pauses` of them, sorted. None of a figure that nothing carries."""
+    """None of a figure that nothing carries."""
     good = sound(traces)
     if not good:
         return ()
@@ -74,10 +75,7 @@ def figures(
     found = [
         *_latencies("ttft", [ttft_ms(trace) for trace in good]),
         *(_latencies("answer", answers) if reasoned else ()),
-        *(
-            Figure("itl", percentile(pauses_ms, rank), "ms", rank, pauses)
-            for rank in carried_percentiles(len(pauses_ms))
-        ),
+        *itl_figures(pauses),
         *_latencies("tpot", per_token),
         *_latencies("e2e", [e2e_ms(trace) for trace in good]),
         *_latencies("user_speed", [1000 / pause for pause in per_token if pause > 0], "tok/s")[:1],
@@ -159,15 +157,14 @@ def pooled(phases: Sequence[Phase], slo: Slo = NO_SLO) -> tuple[Figure, ...]:
     if len(phases) == 1:
         return phases[0].figures
     traces = list(chain.from_iterable(phase.traces for phase in phases))
-    # between repetitions only the quantiles of the pauses are kept: each stands for as many as its phase had
-    pauses = sorted(chain.from_iterable(phase.itl_quantiles_ms for phase in phases))
-    count = sum(phase.itl_count for phase in phases)
+    # of a repetition only the quantiles of its pauses are kept: each stands for as many as it had
+    pauses = Pauses(sum(phase.itl_count for phase in phases), tuple(phase.itl_quantiles_ms for phase in phases))
     no_energy = next((phase.energy_joules for phase in phases if not isinstance(phase.energy_joules, Known)), None)
     joules = no_energy or Known(
         sum(phase.energy_joules.value for phase in phases if isinstance(phase.energy_joules, Known)),
         next(phase.energy_joules.source for phase in phases if isinstance(phase.energy_joules, Known)),
     )
-    latencies = figures(traces, 0.0, pauses, count, slo, joules)
+    latencies = figures(traces, 0.0, pauses, slo, joules)
     names = dict.fromkeys(figure.metric for phase in phases for figure in phase.figures if not figure.percentile)
     return (*latencies, *(_repeated(name, phases) for name in names if name != "energy"))
 

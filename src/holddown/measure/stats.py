@@ -17,16 +17,17 @@ def percentile(values: Sequence[float], rank: float) -> float:
         raise ValueError("a percentile needs at least one value")
     if not 0 <= rank <= 100:
         raise ValueError(f"a percentile's rank is 0 to 100, got {rank}")
-    return _of_ordered(sorted(values), rank)
+    return percentile_of_ordered(sorted(values), rank)
 
 
 def quantiles(values: Sequence[float]) -> tuple[float, ...]:
     """The percentiles 0 to 100 in steps of one; none of no values."""
     ordered = sorted(values)
-    return tuple(_of_ordered(ordered, rank) for rank in range(101)) if ordered else ()
+    return tuple(percentile_of_ordered(ordered, rank) for rank in range(101)) if ordered else ()
 
 
-def _of_ordered(ordered: Sequence[float], rank: float) -> float:
+def percentile_of_ordered(ordered: Sequence[float], rank: float) -> float:
+    """As `percentile`, of values that are in order of size already."""
     position = (len(ordered) - 1) * rank / 100
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)

@@ -19,6 +19,7 @@ from holddown.facts.answers import Ask, Refusal, Reply
 from holddown.facts.served import Served
 from holddown.facts.workload import Slo
 from holddown.measure.drive import Drive, Driven, Pulse
+from holddown.measure.pauses import Pauses
 from holddown.measure.run import Closed, Open, Phase, Spacing
 from holddown.measure.shapes import SHAPES, Shape
 from holddown.measure.why import value
@@ -80,7 +81,7 @@ def test_nothing_said_is_a_sweep_to_the_knee() -> None:
     def saturated(drive: Drive) -> Driven:
         slower = max(1.0, drive.users / 4)
         traces = tuple(a_trace(0.0, token_s=0.02 * slower) for _ in range(drive.users or 1))
-        return Driven(traces, 0.3 * slower, (), 0, IDLE_CLIENT)
+        return Driven(traces, 0.3 * slower, Pauses(0, ()), IDLE_CLIENT)
 
     world = World({"m": FakeLoad(saturated)})
     (run,) = bench([a_target()], Wish(SMALL), world.doors())
@@ -164,7 +165,7 @@ def test_without_ignore_eos_where_it_is_refused() -> None:
 
     def strict(drive: Drive) -> Driven:
         if drive.ignore_eos:
-            return Driven((a_trace(fault="HTTP 400: unknown field ignore_eos"),), 1.0, (), 0, IDLE_CLIENT)
+            return Driven((a_trace(fault="HTTP 400: unknown field ignore_eos"),), 1.0, Pauses(0, ()), IDLE_CLIENT)
         return steadily(drive)
 
     world = World({"m": FakeLoad(strict)})
@@ -175,7 +176,7 @@ def test_without_ignore_eos_where_it_is_refused() -> None:
 
 def test_a_server_that_cannot_be_measured() -> None:
     """Nothing is put on record, and the error has the server's own words."""
-    dead = FakeLoad(lambda drive: Driven((a_trace(fault="HTTP 500: no"),), 1.0, (), 0, IDLE_CLIENT))
+    dead = FakeLoad(lambda drive: Driven((a_trace(fault="HTTP 500: no"),), 1.0, Pauses(0, ()), IDLE_CLIENT))
     world = World({"m": dead})
     with pytest.raises(FactError) as error:
         bench([a_target()], Wish(SMALL, (Closed(1),)), world.doors())

@@ -9,6 +9,7 @@ from holddown.explain.bench_text import CSV_HEAD, arrival_text, csv_rows, phase_
 from holddown.facts.workload import Slo
 from holddown.measure.drive import Pulse
 from holddown.measure.figures import figures
+from holddown.measure.pauses import Pauses
 from holddown.measure.run import Closed, Open, Phase, Spacing
 from holddown.remember.run import BenchRun
 
@@ -18,7 +19,7 @@ def a_full_run() -> BenchRun:
     slo = Slo(ttft_ms=500)
     traces = [replace(a_trace(number * 0.1), answer_s=number * 0.1 + 0.2) for number in range(40)]
     joules = from_probe(12345.0, "a meter")
-    found = figures(traces, 4.0, (123.4,) * 200, 200, slo, joules)
+    found = figures(traces, 4.0, Pauses(200, ((123.4,) * 20,) * 10), slo, joules)
     phase = replace(
         a_phase(1024),
         arrival=Open(Spacing.BURSTS, 123.456, 16),

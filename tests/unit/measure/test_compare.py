@@ -28,10 +28,13 @@ def test_a_run_does_not_differ_from_itself() -> None:
         ("ttft", 95),
         ("tpot", 50),
         ("tpot", 95),
+        ("itl", 50),
+        ("itl", 95),
         ("e2e", 50),
     }
     for one in found.values():
-        assert one.change == 0 and not one.is_shown and one.method is Method.BOOTSTRAP
+        assert one.change == 0 and not one.is_shown
+        assert one.method is (Method.SLICES if one.metric == "itl" else Method.BOOTSTRAP)
         assert one.would_show is not None and 0 < one.would_show < 0.2
 
 
@@ -45,6 +48,18 @@ def test_a_slower_token_is_shown_in_what_rests_on_tokens() -> None:
     rate = found["output_throughput", 0]
     assert rate.is_shown and rate.change < -0.1
     assert not found["ttft", 50].is_shown
+
+
+def test_a_longer_pause_is_shown_by_its_own_interval() -> None:
+    """By hand: each side known to 2 %, runs to 2 %: 20 % is beyond 1.96 * sqrt(2) * hypot(1.02 %, 2 %) = 6.2 %."""
+    one = differences([a_sample()], [a_sample(token_ms=12.0)])["itl", 95]
+    assert one.is_shown and one.low is not None and one.high is not None
+    assert one.low == pytest.approx(1.2 / 1.0642 - 1, abs=1e-3) and one.high == pytest.approx(
+        1.2 * 1.0642 - 1, abs=1e-3
+    )
+    assert not differences([a_sample()], [a_sample(token_ms=10.5)])["itl", 95].is_shown
+    plain = replace(a_sample(), figures=tuple(replace(each, low=None, high=None) for each in a_sample().figures))
+    assert differences([plain], [a_sample(token_ms=12.0)])["itl", 95].method is Method.NONE
 
 
 def test_which_side_comes_first_turns_the_sign() -> None:

@@ -7,6 +7,7 @@ from fakes.runs import a_phase
 from holddown.base.evidence import Unknown, from_probe
 from holddown.facts.workload import NO_SLO, Slo
 from holddown.measure.figures import figures, meets, pooled, sound
+from holddown.measure.pauses import Pauses
 from holddown.measure.run import Figure, Trace
 from holddown.measure.stats import mean_interval, percentile_interval
 
@@ -14,7 +15,7 @@ NO_ENERGY = Unknown("a test")
 
 
 def found(traces: list[Trace], held_s: float, slo: Slo = NO_SLO) -> dict[tuple[str, int], Figure]:
-    given = figures(traces, held_s, (10.0, 20.0, 30.0), 3, slo, NO_ENERGY)
+    given = figures(traces, held_s, Pauses(3, ((10.0, 20.0, 30.0),)), slo, NO_ENERGY)
     return {(one.metric, one.percentile): one for one in given}
 
 
@@ -49,7 +50,7 @@ def test_no_figure_from_a_request_with_a_fault() -> None:
     good, bad = a_trace(), a_trace(fault="cut")
     assert found([good, bad], 1.0).keys() == found([good], 1.0).keys()
     assert found([good, bad], 1.0)["output_throughput", 0] == found([good], 1.0)["output_throughput", 0]
-    assert figures([bad], 1.0, (), 0, NO_SLO, NO_ENERGY) == ()
+    assert figures([bad], 1.0, Pauses(0, ()), NO_SLO, NO_ENERGY) == ()
     assert sound([bad, good]) == (good,)
 
 
@@ -72,7 +73,7 @@ def test_goodput_counts_what_kept_every_limit() -> None:
 
 def test_energy_where_it_is_told() -> None:
     """22 J for 22 tokens."""
-    given = figures([a_trace(), a_trace()], 1.0, (), 0, NO_SLO, from_probe(22.0, "a meter"))
+    given = figures([a_trace(), a_trace()], 1.0, Pauses(0, ()), NO_SLO, from_probe(22.0, "a meter"))
     assert next(one.value for one in given if one.metric == "energy") == pytest.approx(1.0)
 
 

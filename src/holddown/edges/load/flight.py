@@ -10,18 +10,19 @@ SAMPLE = 400_000
 
 
 class Sample:
-    """At most so many values, evenly thinned; count is of all."""
+    """At most so many values and the times that they are of, evenly thinned; count is of all."""
 
     def __init__(self) -> None:
-        self.values = array("f")
+        self.values, self.times = array("f"), array("f")
         self.count = 0
         self._stride = 1
 
-    def extend(self, values: list[float]) -> None:
+    def extend(self, values: list[float], times: list[float]) -> None:
         self.count += len(values)
         self.values.extend(values[:: self._stride])
+        self.times.extend(times[:: self._stride])
         if len(self.values) > SAMPLE:
-            self.values = self.values[::2]
+            self.values, self.times = self.values[::2], self.times[::2]
             self._stride *= 2
 
 

@@ -13,6 +13,7 @@ from statistics import median
 from holddown.base.evidence import Fact, Unknown, derived
 from holddown.edges.load.wire import Beat, Harvest, Order, frame_bytes, read_frame
 from holddown.measure.drive import STOPPED, Drive, Driven, Language, Pulse
+from holddown.measure.pauses import pauses_between
 from holddown.measure.run import ClientSide, Trace
 from holddown.measure.shapes import Shape
 from holddown.measure.stats import percentile
@@ -154,8 +155,11 @@ def _brought(drive: Drive, harvests: list[Harvest], cut: str) -> Driven:
     return Driven(
         traces=tuple(traces),
         held_s=ended if drive.users or cut else drive.seconds,
-        pauses_ms=tuple(sorted(_floats([harvest.pauses for harvest in harvests]))),
-        pauses=sum(harvest.pause_count for harvest in harvests),
+        pauses=pauses_between(
+            _floats([harvest.pauses_at for harvest in harvests]),
+            _floats([harvest.pauses for harvest in harvests]),
+            sum(harvest.pause_count for harvest in harvests),
+        ),
         client=ClientSide(
             processes=len(harvests),
             cpu_share=max((one.cpu_s / one.wall_s for one in harvests if one.wall_s), default=0.0),

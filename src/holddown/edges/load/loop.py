@@ -199,7 +199,8 @@ class Loop:
         self.hopeless = self.hopeless + 1 if fault else -(1 << 30)
         if not fault:
             scale = 1000 * len(deltas) / tokens_out if tokens_out else 1000.0
-            self.pauses.extend([pause * scale for pause in map(sub, deltas[1:], deltas)])
+            ended = deltas[1:]
+            self.pauses.extend([pause * scale for pause in map(sub, ended, deltas)], [at - start for at in ended])
             self.ttfts.append(deltas[0] - flight.due)
         if self.hopeless >= _HOPELESS:
             self.gave_up = f"the first {_HOPELESS} requests failed, and no other was sent"
@@ -354,6 +355,7 @@ class Loop:
         return Harvest(
             rows=tuple(self.rows),
             pauses=self.pauses.values.tobytes(),
+            pauses_at=self.pauses.times.tobytes(),
             pause_count=self.pauses.count,
             lags=self.lags.tobytes(),
             idle_at=idle_at,

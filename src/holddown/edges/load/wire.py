@@ -50,11 +50,13 @@ Row = tuple[float, float, float | None, float | None, float, int, int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
-    """pauses: float32 ms. lags: float32 ms, how long it was away between two looks at its sockets. idle_at: when its
-    first user found nothing more to do, or its last request was due. gave_up: why it stopped by itself."""
+    """pauses: float32 ms; pauses_at: when each ended, float32 s. lags: float32 ms, how long it was away between two
+    looks at its sockets. idle_at: when its first user found nothing more to do, or its last request was due. gave_up:
+    why it stopped by itself."""
 
     rows: tuple[Row, ...]
     pauses: bytes = b""
+    pauses_at: bytes = b""
     pause_count: int = 0
     lags: bytes = b""
     idle_at: float = 0.0
