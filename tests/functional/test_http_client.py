@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -197,6 +197,21 @@ def test_plain_answer_with_echo() -> None:
     assert served.seen[0].path == "/v1/completions"
     body = served.seen[0].body
     assert (body["prompt"], body["logprobs"], body["echo"], body["ignore_eos"]) == ("The capital", 2, True, True)
+
+
+def test_thinking_that_is_asked_for_and_granted_so_many_tokens() -> None:
+    """In the words of each engine; a question that asks for neither has none of them."""
+    asked = Ask(model="m", messages=(Message("user", "Hi"),), max_tokens=5)
+    with endpoint(says(200, CHAT_ANSWER)) as served, client(served.url) as made:
+        made.ask(replace(asked, thinking=True, thinking_budget=3))
+        made.ask(asked)
+    body, plain = (request.body for request in served.seen)
+    assert {name: body[name] for name in body.keys() - plain.keys()} == {
+        "chat_template_kwargs": {"enable_thinking": True, "thinking": True},
+        "thinking_token_budget": 3,
+        "thinking_budget_tokens": 3,
+        "custom_params": {"thinking_budget": 3},
+    }
 
 
 def test_older_name_of_the_reasoning_text() -> None:

@@ -41,6 +41,9 @@ LIES = {
     "crowd-mixes": "tool-crowd",
     "reasoning-in-content": "reasoning",
     "thinking-given-out": "reasoning",
+    "budget-ignored": "reasoning-budget",
+    "budget-no-answer": "reasoning-budget",
+    "budget-leaks": "reasoning-budget",
     "blind": "images",
     "no-prefix-cache": "prefix-cache",
     "cuts-silently": "over-long",
@@ -51,7 +54,7 @@ LIES = {
 }
 DEADLY = "dies-at-malformed"
 MOVED = "thinks-otherwise"
-_OF_REASONING = {"reasoning"}
+_OF_REASONING = {"reasoning", "reasoning-budget"}
 
 
 class BriskClock(FakeClock):
@@ -138,7 +141,7 @@ def test_an_honest_server_passes_all_that_it_claims(url: str) -> None:
 
 
 def test_a_model_that_thinks_passes_these_too(url: str) -> None:
-    """Its thinking comes apart, whole and cut."""
+    """Its thinking comes apart, whole and cut; it ends where it is told to."""
     wanted = Wanted(frozenset(_OF_REASONING))
     assert of(verdicts(url, "thinks", wanted), Outcome.PASSED) == _OF_REASONING
 

@@ -45,6 +45,8 @@ class Ask:
     logprobs: how many top log-probabilities per token to ask for; 0 asks for none.
     echo: plain completions only: give the prompt's own tokens and log-probabilities too.
     ignore_eos: run to max_tokens, an extension that vLLM, SGLang and llama.cpp share.
+    thinking: chats only: think, where the model's template leaves that out unless it is asked for.
+    thinking_budget: chats only: tokens after which the endpoint is to end the thinking; 0 asks for no end.
     """
 
     model: str
@@ -62,6 +64,8 @@ class Ask:
     tools: tuple[Tool, ...] = ()
     tool_choice: str = ""
     schema: str = ""
+    thinking: bool = False
+    thinking_budget: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,8 @@ class EngineTable:
     often a running request lost its place in the KV cache. cached_metric, prompt_metric: counters of prompt tokens that
     the prefix cache held, and of all that it was asked for. accepted_metric, drafted_metric: counters of draft tokens.
     metrics_source: where those names were read. ignore_eos_source: that a request may ask it to go on to its end.
+    thinking_budget_since: the first version that is known to end a request's thinking after so many tokens;
+    thinking_budget_needs: the option without which it does not.
     """
 
     kind: str
@@ -183,6 +185,9 @@ class EngineTable:
     drafted_metric: str = ""
     metrics_source: str = ""
     ignore_eos_source: str = ""
+    thinking_budget_since: str = ""
+    thinking_budget_needs: str = ""
+    thinking_budget_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

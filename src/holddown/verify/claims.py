@@ -1,9 +1,11 @@
 """What a model and the server that serves it claim to do: which checks fit, and how far they can judge."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from holddown.base.evidence import Fact, Known, Unknown, derived, known_or
 from holddown.facts.answers import Ask, Message
+from holddown.facts.engine import version_key
 from holddown.facts.model import ModelFacts
 from holddown.facts.served import Served
 from holddown.facts.weight_groups import Component
@@ -23,7 +25,8 @@ Measured: SmolLM2-135M calls no tool on a sound one, and repeats its sentences. 
 class Claims:
     """model: the name it is asked by. engine: as `Engine.kind`, empty where that is not known. ours: a deployment of
     holddown's. chat: it has a chat template. tools, reasoning, images: None where only asking can tell. prefix_cache:
-    False where it was turned off. any_model: it answers under any name.
+    False where it was turned off. any_model: it answers under any name. no_budget: why it may pass over a budget for
+    the thinking; empty where it claims to keep one.
     """
 
     model: str
@@ -38,6 +41,7 @@ class Claims:
     parameters: Fact[int]
     vocab_size: Fact[int]
     any_model: bool = False
+    no_budget: str = ""
 
     @property
     def small(self) -> bool:
@@ -89,6 +93,7 @@ def of_deployment(model: ModelFacts, plan: Plan, served: Served) -> Claims:
         parameters=model.parameters,
         vocab_size=model.vocab_size,
         any_model=bool(engine_table(plan.engine_kind).any_model_source),
+        no_budget=_no_budget(plan.engine_kind, served.version, {setting.name for setting in plan.settings}),
     )
 
 
@@ -108,4 +113,17 @@ def of_server(model: str, served: Served, *, chat: bool) -> Claims:
         parameters=Unknown("a server does not tell how large its model is"),
         vocab_size=Unknown("a server does not tell it"),
         any_model=bool(engine and engine_table(engine).any_model_source),
+        no_budget=_no_budget(engine, served.version, ()),
     )
+
+
+def _no_budget(engine: str, version: Fact[str], options: Collection[str]) -> str:
+    row = engine_table(engine) if engine else None
+    if row is None or isinstance(version, Unknown):
+        return "which engine and release it is, it does not tell"
+    # llama.cpp's server says b11434-0123abc
+    if version_key(version.value.partition("-")[0]) < version_key(row.thinking_budget_since):
+        return f"{engine} is known to keep one from {row.thinking_budget_since} on, and this is {version.value}"
+    if row.thinking_budget_needs and row.thinking_budget_needs not in options:
+        return f"{engine} keeps one where it is started with --{row.thinking_budget_needs}"
+    return ""

@@ -43,6 +43,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("tool-stream", tools.tool_stream, Need.TOOLS, quick=False),
     Entry("tool-result", tools.tool_result, Need.TOOLS, quick=False),
     Entry("reasoning", reasoning.reasoning, Need.REASONING, quick=False),
+    Entry(reasoning.BUDGET, reasoning.reasoning_budget, Need.REASONING, quick=False),
     Entry("images", images.images, Need.IMAGES),
     Entry("prefix-cache", long_context.prefix_cache),
     Entry("over-long", long_context.over_long),

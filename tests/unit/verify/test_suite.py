@@ -58,6 +58,7 @@ def test_what_loads_a_server_is_not_asked_of_strangers(name: str) -> None:
         (replace(ABLE, tools=False), "tool-call"),
         (replace(ABLE, tools=False), "tool-crowd"),
         (replace(ABLE, reasoning=False), "reasoning"),
+        (replace(ABLE, reasoning=False), "reasoning-budget"),
         (replace(ABLE, images=False), "images"),
         (replace(ABLE, chat=False), "tool-stream"),
     ],
@@ -102,6 +103,35 @@ def test_llama_cpp_takes_tools_where_its_template_does() -> None:
     for template, takes in (("{% if tools %}", True), ("{{ messages }}", False)):
         facts = replace(model(), chat_template=from_file(template, "x"))
         assert of_deployment(facts, plan, SERVED).tools is takes
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "needed", "why"),
+    [
+        ("vllm", "0.18.0", "", "from 0.19.1 on, and this is 0.18.0"),
+        ("vllm", "0.19.1", "", ""),
+        ("vllm", "0.32.0+cpu", "", ""),
+        ("llamacpp", "b9000-0123abc", "", "from b11434 on"),
+        ("llamacpp", "b11434-0123abc", "", ""),
+        ("sglang", "0.5.8", "true", "from 0.5.16 on"),
+        ("sglang", "0.5.16", "", "--enable-strict-thinking"),
+        ("sglang", "0.5.16", "true", ""),
+    ],
+)
+def test_a_budget_for_the_thinking_is_claimed_by_release(engine: str, version: str, needed: str, why: str) -> None:
+    """SGLang's by an option of its plan besides, which a stranger does not tell."""
+    served = replace(SERVED, engine=from_probe(engine, "x"), version=from_probe(version, "x"))
+    settings = set_to(enable_strict_thinking=needed) if needed else ()
+    ours = of_deployment(model(), replace(a_plan(), engine_kind=engine, settings=settings), served).no_budget
+    theirs = of_server("m", served, chat=True).no_budget
+    assert why in ours and bool(why) == bool(ours)
+    assert bool(theirs) == bool(why or needed)
+
+
+def test_a_budget_is_not_claimed_by_who_tells_nothing() -> None:
+    """Neither of a release nor of an engine."""
+    for engine in (SERVED.engine, Unknown("x")):
+        assert of_server("m", replace(SERVED, engine=engine), chat=True).no_budget
 
 
 def test_a_stranger_claims_what_it_tells() -> None:

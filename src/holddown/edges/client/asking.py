@@ -80,6 +80,22 @@ def body(ask: Ask) -> dict[str, Any]:
         asked["stop"] = list(ask.stop)
     if ask.ignore_eos:
         asked["ignore_eos"] = True
+    return asked | _thinking(ask)
+
+
+def _thinking(ask: Ask) -> dict[str, Any]:
+    """In the words of every engine at once: each passes over those of the others.
+
+    Source: vLLM 0.32.0 entrypoints/openai/chat_completion/protocol.py thinking_token_budget; llama.cpp b11434
+    tools/server/server-common.cpp thinking_budget_tokens; SGLang 0.5.16 srt/constrained/grammar_manager.py
+    thinking_budget. Templates call it `enable_thinking` (Qwen, GLM, Gemma) or `thinking` (DeepSeek, Kimi).
+    """
+    asked: dict[str, Any] = {}
+    if ask.thinking:
+        asked["chat_template_kwargs"] = {"enable_thinking": True, "thinking": True}
+    if ask.thinking_budget:
+        asked |= dict.fromkeys(("thinking_token_budget", "thinking_budget_tokens"), ask.thinking_budget)
+        asked["custom_params"] = {"thinking_budget": ask.thinking_budget}
     return asked
 
 

@@ -25,6 +25,9 @@ LIES = (
     "crowd-mixes",
     "reasoning-in-content",
     "thinking-given-out",
+    "budget-ignored",
+    "budget-no-answer",
+    "budget-leaks",
     "blind",
     "no-prefix-cache",
     "cuts-silently",
@@ -35,7 +38,14 @@ LIES = (
     "dies-at-malformed",
     "thinks-otherwise",
 )
-THINKING = ("thinks", "reasoning-in-content", "thinking-given-out")
+THINKING = (
+    "thinks",
+    "reasoning-in-content",
+    "thinking-given-out",
+    "budget-ignored",
+    "budget-no-answer",
+    "budget-leaks",
+)
 _CITY = re.compile(r"\b(?!What|Use|Call)([A-Z][a-z]+)\b")
 _SECRET = re.compile(r"secret number of the green door is (\d+)")
 _BLOCK = 16
@@ -68,7 +78,7 @@ def said(body: dict[str, Any], prompt: str, lie: str) -> Said:
     if "secret number of the green door?" in prompt:
         return Said(_found(prompt, lie))
     if lie in THINKING and "9.8" in prompt:
-        return _thought(lie)
+        return _thought(lie, body.get("thinking_token_budget"))
     return Said()
 
 
@@ -135,14 +145,20 @@ def _found(prompt: str, lie: str) -> str:
     return f"The secret number is {found[1]}." if found else "The text does not say it."
 
 
-def _thought(lie: str) -> Said:
+def _thought(lie: str, budget: int | None) -> Said:
     thought = (
-        "Compare the parts after the point: eight tenths are more than eleven hundredths, and so 9.8 is larger. " * 3
+        "Compare the parts after the point: eight tenths are more than eleven hundredths, and so 9.8 is larger. " * 6
     )
     answer = "9.8 is larger than 9.11."
     if lie == "reasoning-in-content":
         return Said(f"<think>{thought}</think> {answer}")
-    return Said(answer, thought)
+    if budget is None or lie == "budget-ignored":
+        return Said(answer, thought)
+    pieces = re.findall(r"\S+\s+", thought)
+    kept, rest = "".join(pieces[:budget]), "".join(pieces[budget:])
+    if lie == "budget-leaks":
+        answer = f"{rest}</think> {answer}"
+    return Said("" if lie == "budget-no-answer" else answer, kept)
 
 
 def shared_blocks(prompt: list[str], earlier: list[list[str]]) -> int:
