@@ -119,6 +119,17 @@ def test_what_differs_between_the_launches_is_suspected_first() -> None:
     assert telling((("port", "8000"), ("dtype", "float32"))) == (("dtype", "float32"),)
 
 
+def test_an_fp8_cache_beside_another_is_allowed_what_it_rounds() -> None:
+    """What would be a fault between equal caches is honest between these, in either direction; a wrong scale is not."""
+    off = position(a=0.83, b=0.1, c=0.03)
+    plain, fp8 = {"kv-cache-dtype": "auto"}, {"kv-cache-dtype": "fp8_e4m3"}
+    assert judge(reference(**plain), reference(off, **plain)).outcome is Outcome.FAILED
+    assert judge(reference(**fp8), reference(off, **fp8)).outcome is Outcome.FAILED
+    assert judge(reference(**plain), reference(off, **fp8)).outcome is Outcome.PASSED
+    assert judge(reference(**fp8), reference(off)).outcome is Outcome.PASSED
+    assert judge(reference(**plain), reference(position(a=0.7, b=0.2), **fp8)).outcome is Outcome.FAILED
+
+
 def test_what_is_near_the_limit_is_left_open() -> None:
     """One place in eight is off: the bounds hold the limit."""
     off = position(a=0.75, b=0.2, c=0.03)
