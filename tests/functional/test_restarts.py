@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from functional.deployed import NAME, Site, kill, until
+from holddown.edges.store import SqliteStore
 from holddown.launch.lifecycle import State
 from holddown.launch.restart import MARK
 from holddown.remember.record import Deployment
@@ -37,6 +39,13 @@ def kill_engine(site: Site) -> None:
     engine = site.record().status.engine
     assert engine is not None
     kill(engine.pid)
+
+
+def lengthen_pause(site: Site) -> None:
+    """From 5 to 80 s, which a busy machine does not use up: on record are five failures in a row."""
+    there = site.record()
+    failed = replace(there.status.failures[-1], in_a_row=5)
+    SqliteStore(site.database).write(there.birth.id, replace(there.status, failures=(failed,)), (), failed.at)
 
 
 def test_killed_while_it_serves_it_comes_back_and_after_three_times_it_stays_down(site: Site) -> None:
@@ -80,6 +89,7 @@ def test_down_in_a_pause_that_another_supervisor_took_over(site: Site) -> None:
     assert waiting.birth.id == before.birth.id and waiting.status.supervisor is not None
     kill(waiting.status.supervisor.pid)
     until(lambda: not site.pids_of("holddown supervise"), "the supervisor is gone")
+    lengthen_pause(site)
     said = site.run("status", NAME)
     assert said.returncode == 0 and "waiting-to-restart" in said.stdout
     assert "a new one will start its engine again" in said.stderr

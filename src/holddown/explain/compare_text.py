@@ -10,7 +10,7 @@ from holddown.measure.run import Closed
 from holddown.remember.foretold import Foretold
 from holddown.remember.side import Change
 
-_NAMES = {"output_throughput": "tok/s", "ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}
+_NAMES = {"output_throughput": "tok/s", "ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2e": "E2E"}
 _HIGHER_IS_FASTER = frozenset({"output_throughput"})
 _RIGHT = frozenset({2, 3, 4})
 
@@ -96,7 +96,7 @@ def _footnotes(found: Sequence[Difference]) -> Iterator[str]:
         )
         yield from wrapped("intervals  ", text)
     if Method.SLICES in methods:
-        text = f"95 %, from ten slices of the time that each load took, and the same {RERUN:.0%}"
+        text = f"95 %, from ten slices of the time of each load, and {RERUN:.0%} for what differs from run to run"
         yield from wrapped("pauses  ", text)
     if Method.WELCH in methods:
         yield from wrapped("intervals  ", "95 %, Welch's t-test on the logarithms of the figures of the repeated loads")

@@ -27,13 +27,13 @@ class Sample:
 
 
 class Flight:
-    """One request under way. tried: on how many connections."""
+    """One request under way. fresh: its connection has carried no other."""
 
-    __slots__ = ("connection", "due", "number", "response", "sent", "shot", "tried", "user")
+    __slots__ = ("connection", "due", "fresh", "number", "response", "sent", "shot", "user")
 
     def __init__(self, user: int, number: int, shot: Shot, due: float) -> None:
         self.user, self.number, self.shot, self.due = user, number, shot, due
         self.sent = 0.0
-        self.tried = 0
+        self.fresh = False
         self.response = Response()
         self.connection: Connection | None = None

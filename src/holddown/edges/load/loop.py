@@ -69,14 +69,14 @@ class Loop:
     def _send(self, flight: Flight, connection: Connection) -> None:
         self.cold.pop(connection.fd, None)
         flight.connection = connection
-        flight.tried = 2 if not connection.used else flight.tried + 1
+        flight.fresh = not connection.used
         data = request_bytes(self.to, self.drive, flight.shot)
         self.hot[connection.fd] = (connection.recv, flight.response.take, flight)
         try:
             connection.send(data)
         except OSError as error:
             flight.sent = flight.sent or clock()
-            if flight.tried < 2:
+            if not flight.fresh:
                 self._again(connection.fd, flight)
             else:
                 self._lost(connection.fd, flight, str(error))
@@ -148,7 +148,7 @@ class Loop:
 
     def _hung_up(self, fd: int, flight: Flight) -> None:
         response = flight.response
-        if not response.last_at and flight.tried < 2:
+        if not response.last_at and not flight.fresh:
             self._again(fd, flight)
             return
         response.end()
