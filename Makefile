@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# three workers keep two cores busy; one that has no test left takes another's
 PARALLEL := -n 3 --dist worksteal
 # tests start hundreds of programs, each of which would compile all of its modules again
 unexport PYTHONDONTWRITEBYTECODE

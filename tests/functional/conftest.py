@@ -16,6 +16,9 @@ from typing import Protocol
 
 import pytest
 
+# what a script runs in its background ignores Ctrl-C, and so would each program that a test starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 FAKE_ENGINE = Path(__file__).resolve().parents[1] / "fake_engine"
 _LLAMA = {"hidden": 16, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 4, "intermediate": 32, "vocab": 64}
 
