@@ -36,6 +36,11 @@ _MARKS = re.compile(r"</?think(?:ing)?\b|\[/?THINK\]|<\|?channel\|?>")
 Source: what vLLM 0.32.0 reasoning/ reads: deepseek_r1, qwen3, minimax_m2, mistral, gptoss, gemma4, ...
 """
 _READ_PARSER = "compare the model card's --reasoning-parser with the one that runs"
+_NOT_THINKING = (
+    "; a model that thinks only when asked to needs one that knows it: vLLM's qwen3 takes an answer without </think> "
+    "for thinking, unless a request or --default-chat-template-kwargs says enable_thinking=false"
+)
+"""Seen on vLLM 0.25.1: a template whose enable_thinking is false unless said, and every answer of a chat was empty."""
 _SAY_SO = (
     "tell the model that its time is up: a phrase before the mark in vLLM's --reasoning-config (reasoning_end_str), "
     "llama.cpp's --reasoning-budget-message"
@@ -177,7 +182,7 @@ def _mixed(reply: Answer) -> Verdict | None:
             code="reasoning.no-content",
             what="the model has thought and ended, and the answer is empty: it went into the reasoning",
             seen=f"reasoning ends {shown(reply.reasoning[-50:])}",
-            do=_READ_PARSER,
+            do=_READ_PARSER + _NOT_THINKING,
             asked=_QUESTION,
             cause=PARSER,
         )
