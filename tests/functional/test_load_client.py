@@ -23,7 +23,7 @@ from holddown.measure.words import COMMON, NEEDED
 LANGUAGE = Language(COMMON[:NEEDED], 6, 1.0, chat=True, exact=True)
 FAULTS = {
     "cut": "the stream was cut after 1 deltas",
-    "stall": "silent for 0.5 s after 1 deltas",
+    "stall": "silent for 2 s after 1 deltas",
     "error-event": "the stream reports an error",
     "refusal": "HTTP 503",
     "no-usage": "the stream brought no usage",
@@ -39,7 +39,7 @@ def liar() -> Iterator[LyingServer]:
 
 
 def drive(model: str = "honest", users: int = 2, requests: int = 4, **more: object) -> Drive:
-    given: dict[str, object] = {"seconds": 0.0, "patience_s": 0.5, "shots": (), "processes": 1, **more}
+    given: dict[str, object] = {"seconds": 0.0, "patience_s": 30.0, "shots": (), "processes": 1, **more}
     return Drive(model, LANGUAGE, Shape("16:4", 16, TOKENS), 0, True, users, requests, first_session=0, **given)  # type: ignore[arg-type]
 
 
@@ -71,7 +71,7 @@ def test_two_tokens_in_a_chunk_are_two_tokens(liar: LyingServer) -> None:
 @pytest.mark.parametrize(("model", "fault"), FAULTS.items())
 def test_each_lie_is_a_fault_of_its_request(liar: LyingServer, model: str, fault: str) -> None:
     """No lie stops the run, and none gives a figure."""
-    found = driven(liar, drive(model, users=2, requests=2))
+    found = driven(liar, drive(model, users=2, requests=2, patience_s=2.0))
     assert len(found.traces) == 2
     assert all(trace.fault.startswith(fault) for trace in found.traces), found.traces
     assert found.pauses.count == 0
