@@ -216,7 +216,7 @@ class Loop:
         self.schedule.begin(start_at)
         self.epoll.register(self.stop_fd, READ)
         while (left := start_at - clock()) > 0:
-            self._read(self.epoll.poll(left), start_at)
+            self._read(self.epoll.poll(left))
         cpu, began = time.process_time(), clock()
         self._chores(began)
         while self.hot or self.waiting or not self.schedule.over:
@@ -224,7 +224,7 @@ class Loop:
             woke = clock()
             if woke >= self.alarm:
                 self._chores(woke)
-            self._read(events, woke)
+            self._read(events)
             if self.schedule.stopped and (self.stop_fd < 0 or not self.hot):
                 break
             if events:
@@ -264,14 +264,14 @@ class Loop:
             select.select((self.epoll.fileno(),), (), (), left)
         return self.epoll.poll(0)
 
-    def _read(self, events: list[tuple[int, int]], now: float) -> None:
+    def _read(self, events: list[tuple[int, int]]) -> None:
         """What is due in the meantime is not kept waiting."""
         hot = self.hot
         for fd, mask in events:
             try:
                 recv, take, flight = hot[fd]
             except KeyError:
-                self._other_event(fd, now)
+                self._other_event(fd)
                 continue
             if mask & WRITE and not self._push(fd, flight):
                 continue
@@ -289,9 +289,9 @@ class Loop:
             if now >= self.alarm:
                 self._chores(now)
 
-    def _other_event(self, fd: int, now: float) -> None:
+    def _other_event(self, fd: int) -> None:
         if fd == self.streams.fileno():
-            self._read(self.streams.poll(0), now)
+            self._read(self.streams.poll(0))
         elif fd == self.stop_fd:
             self._stop()
         else:
